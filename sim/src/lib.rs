@@ -2,4 +2,5 @@
 //! happened.
 #![warn(missing_docs)]
 
+pub mod luck;
 pub mod tally;
