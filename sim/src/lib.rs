@@ -2,5 +2,9 @@
 //! happened.
 #![warn(missing_docs)]
 
+pub mod driver;
 pub mod luck;
+pub mod policy;
+pub mod sampler;
 pub mod tally;
+pub mod world;
