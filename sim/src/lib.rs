@@ -2,9 +2,11 @@
 //! happened.
 #![warn(missing_docs)]
 
+pub mod campaign;
 pub mod driver;
 pub mod luck;
 pub mod policy;
+pub mod runner;
 pub mod sampler;
 pub mod tally;
 pub mod world;

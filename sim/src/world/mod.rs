@@ -1,5 +1,6 @@
 //! What surrounds the engine: a model with its provider, and tools.
 
+mod recorded;
 mod scripted;
 mod synthetic;
 mod twin;
@@ -10,6 +11,7 @@ use holdback_engine::protocol::{
     Verdict,
 };
 
+pub use recorded::{Record, Recorded, RecordedCall, RecordedTurn};
 pub use scripted::Scripted;
 pub use synthetic::Synthetic;
 pub use twin::twin_evidence;

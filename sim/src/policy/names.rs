@@ -1,45 +1,7 @@
-//! Policies compiled for one scenario: names resolved, limits checked, facts that the world and the
-//! tally need.
+//! Tools by name and number.
 
-use holdback_engine::Money;
-use holdback_engine::protocol::{Micros, ToolId};
+use holdback_engine::protocol::ToolId;
 use holdback_scenarios::Scenario;
-use holdback_scenarios::policy::Family;
-
-use crate::luck::Chance;
-
-/// What a world and the tally know of a policy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Facts {
-    /// The family; `None` for a run without any engine.
-    pub family: Option<Family>,
-    /// The money cap that overspend is measured against: the policy's, else the scenario's budget.
-    pub money_cap: Option<Money>,
-    /// Spent in the account before the run.
-    pub already_spent: Money,
-    /// Time after which a run is late.
-    pub time_limit: Option<Micros>,
-    /// Evidence entries that a contract asks for.
-    pub min_entries: Option<u64>,
-    /// The terminal tool, if the policy has one.
-    pub terminal_tool: Option<ToolId>,
-    /// Chance that a final text holds a valid value of the schema; certain without a schema.
-    pub typed: Chance,
-}
-
-impl Default for Facts {
-    fn default() -> Facts {
-        Facts {
-            family: None,
-            money_cap: None,
-            already_spent: Money::ZERO,
-            time_limit: None,
-            min_entries: None,
-            terminal_tool: None,
-            typed: Chance::new(1.0),
-        }
-    }
-}
 
 /// The tools of a scenario by number: those of the file, `record_evidence`, then names that only
 /// scripts and policies use.
@@ -81,6 +43,19 @@ impl ToolNames {
             ToolId(at.min(usize::from(u16::MAX)) as u16),
             at < self.known,
         )
+    }
+
+    /// The tools that a request offers: the known ones and the terminal tool.
+    pub fn offered(&mut self, terminal: Option<&str>) -> Vec<ToolId> {
+        let listed = self.names.len().min(self.known);
+        let mut offered: Vec<ToolId> = (0..listed).map(|at| ToolId(at as u16)).collect();
+        if let Some(name) = terminal {
+            let (tool, _) = self.resolve(name);
+            if !offered.contains(&tool) {
+                offered.push(tool);
+            }
+        }
+        offered
     }
 
     /// The name of a number.
