@@ -9,4 +9,5 @@ pub mod policy;
 pub mod runner;
 pub mod sampler;
 pub mod tally;
+pub mod workload;
 pub mod world;

@@ -13,7 +13,7 @@ use holdback_engine::protocol::{
 
 pub use recorded::{Record, Recorded, RecordedCall, RecordedTurn};
 pub use scripted::Scripted;
-pub use synthetic::Synthetic;
+pub use synthetic::{Compiled, Synthetic};
 pub use twin::twin_evidence;
 
 use crate::driver::KillPlan;

@@ -154,6 +154,13 @@ impl Compiled {
     }
 }
 
+impl Compiled {
+    /// The model never has enough.
+    pub fn endless(&self) -> bool {
+        self.demand.is_none()
+    }
+}
+
 impl CompiledTool {
     fn new(tool: &holdback_scenarios::scenario::Tool) -> CompiledTool {
         CompiledTool {
