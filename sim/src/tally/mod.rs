@@ -100,14 +100,20 @@ pub struct Sums {
 pub struct Group {
     /// Runs of the group.
     pub runs: u64,
-    /// Answered runs.
+    /// Runs with an answer.
     pub answered: u64,
-    /// Evidence gathered.
-    pub evidence: u64,
-    /// Money billed.
-    pub billed: Money,
-    /// Overspend.
-    pub overspend: Money,
+    /// Runs with a partial answer.
+    pub partial: u64,
+    /// Runs that had a money cap to pass.
+    pub capped: u64,
+    /// Runs whose bill passed it.
+    pub overspent: u64,
+    /// Runs that violated a synthesis reserve.
+    pub reserve_violations: u64,
+    /// Runs that ended after their deadline.
+    pub late: u64,
+    /// Sums over the runs of the group.
+    pub sums: Sums,
 }
 
 /// Run numbers worth explaining; the lowest number wins ties, so that they do not depend on order.
@@ -287,17 +293,23 @@ impl Group {
     fn add(&mut self, record: &RunRecord) {
         self.runs += 1;
         self.answered += u64::from(record.outcome == Outcome::Answered);
-        self.evidence += record.evidence;
-        self.billed += record.billed;
-        self.overspend += record.overspend.unwrap_or(Money::ZERO);
+        self.partial += u64::from(record.outcome == Outcome::Partial);
+        self.capped += u64::from(record.overspend.is_some());
+        self.overspent += u64::from(record.overspend.is_some_and(|o| o > Money::ZERO));
+        self.reserve_violations += u64::from(record.reserve_violation);
+        self.late += u64::from(record.late);
+        self.sums.add(record);
     }
 
     fn merge(&mut self, other: &Group) {
         self.runs += other.runs;
         self.answered += other.answered;
-        self.evidence += other.evidence;
-        self.billed += other.billed;
-        self.overspend += other.overspend;
+        self.partial += other.partial;
+        self.capped += other.capped;
+        self.overspent += other.overspent;
+        self.reserve_violations += other.reserve_violations;
+        self.late += other.late;
+        self.sums.merge(&other.sums);
     }
 }
 
