@@ -194,7 +194,8 @@ impl Compiler<'_> {
                     cap_usd,
                     wait: match budget.exposure_wait {
                         ExposureWait::Child => usage_limits::limits::ExposureWait::Child,
-                        ExposureWait::No | ExposureWait::Yes => usage_limits::limits::ExposureWait::Plain,
+                        ExposureWait::Yes => usage_limits::limits::ExposureWait::Others,
+                        ExposureWait::No => usage_limits::limits::ExposureWait::Never,
                     },
                 })
             }),
