@@ -1,8 +1,12 @@
 //! What runs of a batch of tool calls.
+//!
+//! A call that the permission policy is known to deny ([`crate::protocol::Call::denied`]) takes no
+//! place: it is left to the host to deny it. One whose denial shows only when it is run has taken
+//! its place in the batch, and is not counted afterwards.
 
 use super::state::{Fate, State};
 use super::{Batch, Config, Dimension, OnExhausted, Rule};
-use crate::protocol::{Decision, Observer, ToolId, Verdict};
+use crate::protocol::{Call, Decision, Observer, ToolId, Verdict};
 
 /// Which caps on tool calls a batch crosses.
 #[derive(Clone, Copy)]
@@ -42,10 +46,9 @@ impl State {
     }
 
     fn reject_or_run(&mut self, config: &Config) -> Crossed {
-        let proposed = self.calls.len() as i128;
         let crossed = Crossed {
-            total: self.room(config).is_some_and(|room| proposed > room),
-            a_tool: self.any_tool_over(config, |tool| self.proposed(tool)),
+            total: self.room(config).is_some_and(|room| self.proposed() > room),
+            a_tool: self.any_tool_over(config, |tool| self.proposed_of(tool)),
         };
         let fate = match crossed {
             Crossed { total: true, .. } => Fate::Refused(Dimension::ToolCalls),
@@ -60,19 +63,19 @@ impl State {
         let room = self.room(config);
         let mut admitted = 0;
         for index in 0..self.calls.len() {
-            let tool = self.calls[index].tool;
-            let is_tool_used_up = self
-                .room_of(config, tool)
-                .is_some_and(|room| self.admitted_of(tool) >= room);
-            self.fates
-                .push(if room.is_some_and(|room| admitted >= room) {
-                    Fate::Refused(Dimension::ToolCalls)
-                } else if is_tool_used_up {
-                    Fate::Refused(Dimension::CallsPerTool)
-                } else {
-                    admitted += 1;
-                    Fate::Run
-                });
+            let call = self.calls[index];
+            let of_tool = self.room_of(config, call.tool);
+            let fate = if call.denied {
+                Fate::Run
+            } else if room.is_some_and(|room| admitted >= room) {
+                Fate::Refused(Dimension::ToolCalls)
+            } else if of_tool.is_some_and(|room| self.admitted_of(call.tool) >= room) {
+                Fate::Refused(Dimension::CallsPerTool)
+            } else {
+                admitted += 1;
+                Fate::Run
+            };
+            self.fates.push(fate);
         }
         self.refusing()
     }
@@ -80,19 +83,23 @@ impl State {
     fn run_or_shut_out(&mut self, config: &Config) -> Crossed {
         let is_used_up = self.room(config).is_some_and(|room| room <= 0);
         for index in 0..self.calls.len() {
-            let tool = self.calls[index].tool;
-            self.fates.push(if is_used_up {
+            let call = self.calls[index];
+            let of_tool = self.room_of(config, call.tool);
+            let fate = if call.denied {
+                Fate::Run
+            } else if is_used_up {
                 Fate::Refused(Dimension::ToolCalls)
-            } else if self.room_of(config, tool).is_some_and(|room| room <= 0) {
+            } else if of_tool.is_some_and(|room| room <= 0) {
                 Fate::Refused(Dimension::CallsPerTool)
             } else {
                 Fate::Run
-            });
+            };
+            self.fates.push(fate);
         }
-        let running = self.fates.iter().filter(|fate| **fate == Fate::Run).count() as i128;
+        let admitted = self.admitted();
         let refusing = self.refusing();
         Crossed {
-            total: refusing.total || self.room(config).is_some_and(|room| running > room),
+            total: refusing.total || self.room(config).is_some_and(|room| admitted > room),
             a_tool: refusing.a_tool || self.any_tool_over(config, |tool| self.admitted_of(tool)),
         }
     }
@@ -126,25 +133,38 @@ impl State {
         Some(i128::from(cap) - i128::from(self.progress.calls_of(tool)))
     }
 
-    fn proposed(&self, tool: ToolId) -> i128 {
-        self.calls.iter().filter(|call| call.tool == tool).count() as i128
+    fn proposed(&self) -> i128 {
+        self.calls.iter().filter(|call| !call.denied).count() as i128
     }
 
-    /// Calls of a tool among those whose fate is to run.
-    fn admitted_of(&self, tool: ToolId) -> i128 {
+    fn proposed_of(&self, tool: ToolId) -> i128 {
+        let is_one = |call: &&Call| call.tool == tool && !call.denied;
+        self.calls.iter().filter(is_one).count() as i128
+    }
+
+    /// Calls whose fate is to run and count, as far as fates are decided.
+    fn admitted(&self) -> i128 {
         let pairs = self.calls.iter().zip(&self.fates);
         pairs
-            .filter(|(call, fate)| call.tool == tool && **fate == Fate::Run)
+            .filter(|(call, fate)| !call.denied && **fate == Fate::Run)
             .count() as i128
+    }
+
+    /// The same for one tool.
+    fn admitted_of(&self, tool: ToolId) -> i128 {
+        let pairs = self.calls.iter().zip(&self.fates);
+        let is_one = |(call, fate): &(&Call, &Fate)| {
+            call.tool == tool && !call.denied && **fate == Fate::Run
+        };
+        pairs.filter(is_one).count() as i128
     }
 
     /// Tells the observer which calls are refused, and a crossing that refuses none.
     fn tell_batch<O: Observer>(&self, config: &Config, observer: &mut O) {
         let executed = i128::from(self.progress.counters.tool_calls);
-        let mut admitted = 0;
+        let admitted = self.admitted();
         for (index, (call, fate)) in self.calls.iter().zip(&self.fates).enumerate() {
             let Fate::Refused(dimension) = *fate else {
-                admitted += 1;
                 continue;
             };
             let of_all = dimension == Dimension::ToolCalls;
@@ -154,8 +174,8 @@ impl State {
                 self.progress.calls_of(call.tool).into()
             };
             let (rule, left) = match config.batch {
-                Batch::Reject if of_all => (Rule::BatchRejected, before + self.calls.len() as i128),
-                Batch::Reject => (Rule::BatchRejected, before + self.proposed(call.tool)),
+                Batch::Reject if of_all => (Rule::BatchRejected, before + self.proposed()),
+                Batch::Reject => (Rule::BatchRejected, before + self.proposed_of(call.tool)),
                 Batch::Trim if of_all => (Rule::CallTrimmed, before + admitted),
                 Batch::Trim => (Rule::CallTrimmed, before + self.admitted_of(call.tool)),
                 Batch::RunAll => (Rule::BatchOutside, before),

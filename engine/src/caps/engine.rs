@@ -6,7 +6,7 @@ use crate::Money;
 use crate::protocol::{
     Action, Call, CallResult, CallStatus, CheckpointKind, Counters, Decision, Durable, Ending,
     Event, Fault, FaultKind, Finish, Instruction, Limiter, LimitsEngine, Micros, ModelRequest,
-    ModelTurn, Observer, Output, Quantity, Reason, Status, Text, Tools, Usage, Verdict,
+    ModelTurn, Observer, Output, Quantity, Reason, Status, Text, Tools, Verdict,
 };
 
 /// A run under caps.
@@ -161,30 +161,19 @@ impl Engine {
         self.state.progress.count_request(turn.usage, turn.cost);
         self.state.progress.count_turn(turn.text);
         self.state.calls.extend_from_slice(turn.calls);
-        match turn.finish {
-            Finish::ContextOverflow => {
-                self.leave_unanswered(at, 0);
-                return self.fail(
-                    at,
-                    Reason::ContextOverflow,
-                    Limiter::Context,
-                    Rule::ContextExceeded,
-                );
-            }
-            Finish::Refusal => {
-                self.leave_unanswered(at, 0);
-                return self.fail(at, Reason::Refusal, Limiter::Provider, Rule::ModelRefused);
-            }
-            Finish::Cancelled => {
-                self.leave_unanswered(at, 0);
-                return self.fail(
-                    at,
-                    Reason::ModelError,
-                    Limiter::Provider,
-                    Rule::NotRetryable,
-                );
-            }
-            Finish::Stop | Finish::Length => {}
+        let failure = match turn.finish {
+            Finish::Stop | Finish::Length => None,
+            Finish::ContextOverflow => Some((
+                Reason::ContextOverflow,
+                Limiter::Context,
+                Rule::ContextExceeded,
+            )),
+            Finish::Refusal => Some((Reason::Refusal, Limiter::Provider, Rule::ModelRefused)),
+            Finish::Cancelled => Some((Reason::ModelError, Limiter::Provider, Rule::NotRetryable)),
+        };
+        if let Some((reason, limiter, rule)) = failure {
+            self.leave_pending(at, 0, Verdict::Unanswered, limiter, Rule::EndedBeforeCall);
+            return self.fail(at, reason, limiter, rule);
         }
         if self.is_closing() {
             return self.closing_done(at, turn.text);
@@ -210,7 +199,7 @@ impl Engine {
     }
 
     fn attempt_failed<O: Observer>(&mut self, at: &mut Moment<'_, O>, fault: Fault) -> Action {
-        let usage = fault.usage.unwrap_or(Usage::default());
+        let usage = fault.usage.unwrap_or_default();
         self.state.progress.count_request(usage, fault.cost);
         let Some(pause) = pause_after(fault.kind, self.state.attempt) else {
             return self.fail(
@@ -295,12 +284,8 @@ impl Engine {
 
     fn run_call<O: Observer>(&mut self, at: &mut Moment<'_, O>, index: u32) -> Action {
         if self.state.cancelled {
-            for call in index..self.state.calls.len() as u32 {
-                at.tell(|_, _| Decision {
-                    call: Some(call),
-                    ..told(Verdict::Cancelled, Limiter::Request, Rule::CancelRequested)
-                });
-            }
+            let (verdict, rule) = (Verdict::Cancelled, Rule::CancelRequested);
+            self.leave_pending(at, index, verdict, Limiter::Request, rule);
             return self.cancel(at);
         }
         if at.config.count_tool_cost && self.is_spent_before(at, Dimension::Cost) {
@@ -374,13 +359,17 @@ impl Engine {
         if at.config.can_still_close(dimension) {
             self.close(at, dimension, Rule::FinalTurn);
         } else if at.config.action(dimension) != OnExhausted::BlockTools {
-            self.leave_unanswered(at, index);
+            let (verdict, rule) = (Verdict::Unanswered, Rule::EndedBeforeCall);
+            self.leave_pending(at, index, verdict, dimension.limiter(), rule);
             return self.end(at, dimension);
         }
-        let count = self.state.calls.len();
-        self.state.fates.resize(count, Fate::Run);
-        self.state.fates[index as usize..].fill(Fate::Refused(dimension));
-        for call in index..count as u32 {
+        self.state.fates.resize(self.state.calls.len(), Fate::Run);
+        for call in index..self.state.calls.len() as u32 {
+            let fate = &mut self.state.fates[call as usize];
+            if *fate != Fate::Run {
+                continue;
+            }
+            *fate = Fate::Refused(dimension);
             at.tell(|config, now| Decision {
                 call: Some(call),
                 ..self.compared(config, now, dimension, Verdict::Refused, rule)
@@ -510,6 +499,8 @@ impl Engine {
         })
     }
 
+    /// A decision on what is used of a dimension against its cap. The caps on single tools have no
+    /// number in common; decisions on calls carry theirs.
     fn compared(
         &self,
         config: &Config,
@@ -518,6 +509,9 @@ impl Engine {
         verdict: Verdict,
         rule: Rule,
     ) -> Decision {
+        if dimension == Dimension::CallsPerTool {
+            return told(verdict, dimension.limiter(), rule);
+        }
         let used = self.used(config, now, dimension);
         dimension.compared(verdict, rule, used, config.cap(dimension))
     }
@@ -537,13 +531,10 @@ impl Engine {
     }
 
     fn closing_done<O: Observer>(&mut self, at: &mut Moment<'_, O>, text: Text) -> Action {
-        for call in 0..self.state.calls.len() as u32 {
-            at.tell(|_, _| Decision {
-                call: Some(call),
-                ..told(Verdict::Dropped, Limiter::Turns, Rule::ClosingCallDropped)
-            });
-        }
         let limiter = self.state.progress.closing.map(Dimension::limiter);
+        if let Some(limiter) = limiter {
+            self.leave_pending(at, 0, Verdict::Dropped, limiter, Rule::ClosingCallDropped);
+        }
         self.accept_or_discard(at, text, limiter, Rule::ClosingTurnDone)
     }
 
@@ -665,12 +656,22 @@ impl Engine {
         })
     }
 
-    fn leave_unanswered<O: Observer>(&self, at: &mut Moment<'_, O>, index: u32) {
+    /// Tells what becomes of the calls from `index` on that no cap has refused already.
+    fn leave_pending<O: Observer>(
+        &self,
+        at: &mut Moment<'_, O>,
+        index: u32,
+        verdict: Verdict,
+        limiter: Limiter,
+        rule: Rule,
+    ) {
         for call in index..self.state.calls.len() as u32 {
-            at.tell(|_, _| Decision {
-                call: Some(call),
-                ..told(Verdict::Unanswered, Limiter::Turns, Rule::EndedBeforeCall)
-            });
+            if let None | Some(Fate::Run) = self.state.fates.get(call as usize) {
+                at.tell(|_, _| Decision {
+                    call: Some(call),
+                    ..told(verdict, limiter, rule)
+                });
+            }
         }
     }
 

@@ -122,7 +122,7 @@ pub enum CountTurns {
     /// of turn n have run.
     #[default]
     Model,
-    /// Turns in which a tool ran. A cap of n lets the model answer after its n-th tool turn; if it
+    /// Turns with calls that were not all refused by a cap. A cap of n lets the model answer after its n-th tool turn; if it
     /// asks for tools once more, none of them runs.
     ToolTurns,
     /// Steps of a graph in which the model is one and its tools another: n tool turns and an answer
@@ -134,6 +134,7 @@ pub enum CountTurns {
 ///
 /// Calls that do not run get error results. Then `on_exhausted` of the crossed cap decides how the
 /// run goes on; where both are crossed, `max_tool_calls` goes first unless only it blocks tools.
+/// Calls that the permission policy denies take no place in the comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Batch {

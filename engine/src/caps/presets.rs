@@ -341,3 +341,94 @@ fn swe_agent() -> Limits {
 fn mini_swe_agent() -> Limits {
     claude_agent_sdk()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caps::{Config, Seconds};
+    use crate::protocol::ToolId;
+
+    /// The preset, with small values for what it needs.
+    fn compile(preset: &Preset) -> Config {
+        let mut limits = Limits {
+            preset: Some(preset.name.to_owned()),
+            ..Limits::default()
+        };
+        for field in preset.needs {
+            match *field {
+                "max_turns" => limits.max_turns = Limit::At(4),
+                "max_cost_usd" => limits.max_cost_usd = Limit::At(Money::from_dollars(1)),
+                "max_tool_calls" => limits.max_tool_calls = Limit::At(4),
+                "max_calls_per_tool" => {
+                    limits
+                        .max_calls_per_tool
+                        .insert("search".to_owned(), Limit::At(2));
+                }
+                other => panic!("{}: {other} is no cap", preset.name),
+            }
+        }
+        limits
+            .compile(|_| Some(ToolId(0)))
+            .unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    #[test]
+    fn every_preset_compiles_and_says_what_it_models() {
+        for preset in all() {
+            compile(preset);
+            assert!(!preset.summary.is_empty() && !preset.version.is_empty());
+            assert!(!preset.cannot_carry.is_empty(), "{}", preset.name);
+            assert_eq!(preset.limits().preset, None);
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_find_their_preset() {
+        for preset in all() {
+            assert_eq!(
+                all()
+                    .iter()
+                    .filter(|other| other.name == preset.name)
+                    .count(),
+                1
+            );
+            assert_eq!(
+                find(preset.name).map(|found| found.framework),
+                Some(preset.framework)
+            );
+        }
+        assert!(find("crew").is_none());
+    }
+
+    #[test]
+    fn the_framework_defaults_are_those_of_the_versions_named() {
+        for (name, turns) in [
+            ("pydantic-ai", 50),
+            ("langgraph", 10_007),
+            ("langgraph-prebuilt", 10_007),
+            ("crewai", 25),
+            ("smolagents", 20),
+            ("openai-agents", 10),
+            ("vercel-ai-sdk", 20),
+        ] {
+            let limits = find(name).map(Preset::limits).unwrap();
+            assert_eq!(limits.max_turns, Limit::At(turns), "{name}");
+        }
+        let swe_agent = find("swe-agent").map(Preset::limits).unwrap();
+        assert_eq!(swe_agent.max_cost_usd, Limit::At(Money::from_dollars(3)));
+    }
+
+    #[test]
+    fn own_limits_go_over_those_of_the_preset() {
+        let own = Limits {
+            preset: Some("crewai".to_owned()),
+            max_turns: Limit::At(7),
+            max_time_s: Limit::At(Seconds(5)),
+            ..Limits::default()
+        };
+        let config = own.compile(|_| None).unwrap();
+        assert_eq!(config.cap(Dimension::Turns), Some(7));
+        assert_eq!(config.cap(Dimension::Time), Some(5));
+        assert_eq!(config.action(Dimension::Turns), OnExhausted::FinalTurn);
+    }
+}

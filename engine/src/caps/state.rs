@@ -12,7 +12,7 @@ use crate::protocol::{Call, CallStatus, Counters, Micros, Text, ToolId, Usage};
 pub struct Checkpoint {
     /// Model turns (as steps), requests, tool calls, tokens and money so far.
     pub counters: Counters,
-    /// Turns in which a tool ran.
+    /// Turns with calls that no cap refused.
     pub tool_turns: u64,
     /// Calls that ran, by tool number.
     pub calls_of_tool: Vec<u64>,
