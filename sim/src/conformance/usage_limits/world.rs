@@ -414,8 +414,8 @@ impl<'c> World<'c> {
         }
         self.counts.invocations += 1;
         let outcome = self.case.tool_results.get(&scripted.id).cloned().unwrap_or_default();
-        self.clock += outcome.latency_ms * MS;
         self.survive("in-call", self.counts.invocations, Some(&scripted.id))?;
+        self.clock += outcome.latency_ms * MS;
         let result = match outcome.error.as_deref() {
             Some("retry") => Err("model-retry"),
             Some(_) => Err("throw"),
@@ -456,9 +456,19 @@ impl<'c> World<'c> {
         let accepted = self.case.accepts_terminal(&self.calls[call.id as usize]);
         let verdict = if accepted { "terminal" } else { "terminal-rejected" };
         self.trace_call(call, json!({ "v": verdict }));
-        if !accepted {
-            self.talk.history.push(HistoryEntry::Answered { call });
-        }
+        // An accepted call is a result like any other to a restart after the last checkpoint.
+        let arguments = self.calls[call.id as usize].args.as_ref();
+        self.talk.history.push(if accepted {
+            let result = CallResult {
+                status: CallStatus::Succeeded,
+                digest: arguments.and_then(signature::digest),
+                recorded_evidence: false,
+                cost: Money::ZERO,
+            };
+            HistoryEntry::Result { call, result }
+        } else {
+            HistoryEntry::Answered { call }
+        });
         Reply::Event(Event::TerminalJudged(accepted))
     }
 
