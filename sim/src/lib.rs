@@ -3,9 +3,11 @@
 #![warn(missing_docs)]
 
 pub mod campaign;
+pub mod conformance;
 pub mod driver;
 pub mod luck;
 pub mod policy;
+pub mod records;
 pub mod runner;
 pub mod sampler;
 pub mod tally;

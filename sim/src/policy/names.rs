@@ -29,6 +29,11 @@ impl ToolNames {
         ToolNames { names, known }
     }
 
+    /// Names for recorded runs, in which every tool is known.
+    pub fn of_records() -> ToolNames {
+        ToolNames { names: Vec::new(), known: usize::MAX }
+    }
+
     /// The number of a name, given out when it is first asked for, and whether the tool is known.
     pub fn resolve(&mut self, name: &str) -> (ToolId, bool) {
         let at = self
