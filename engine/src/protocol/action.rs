@@ -169,9 +169,9 @@ pub enum Notice {
     },
     /// A final text that does not match the schema.
     SchemaReprompt {
-        /// Tries so far.
+        /// Misses so far.
         attempt: u64,
-        /// Tries in all.
+        /// Retries in all.
         max: u64,
     },
 }
