@@ -206,6 +206,21 @@ impl Default for Faults {
     }
 }
 
+impl Faults {
+    /// The chances of the seven kinds, in the order of the fields.
+    pub fn chances(&self) -> [Probability; 7] {
+        [
+            self.transient,
+            self.transient_after_output,
+            self.permanent,
+            self.protocol,
+            self.empty,
+            self.stall,
+            self.rate_limit,
+        ]
+    }
+}
+
 /// Whose usage the engine sees where the transport retries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportReported {
