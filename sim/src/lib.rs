@@ -1,2 +1,4 @@
 //! See the crate description.
 #![warn(missing_docs)]
+
+pub mod conformance;
