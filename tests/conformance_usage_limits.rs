@@ -23,8 +23,15 @@ fn rows(name: &str) -> Vec<Value> {
 fn assert_all_agree(count: usize, verdicts: impl Iterator<Item = Result<(), Mismatch>>) {
     let verdicts: Vec<_> = verdicts.collect();
     assert_eq!(verdicts.len(), count);
-    let mismatches: Vec<_> = verdicts.iter().filter_map(|verdict| verdict.as_ref().err()).collect();
-    let first: Vec<String> = mismatches.iter().take(10).map(ToString::to_string).collect();
+    let mismatches: Vec<_> = verdicts
+        .iter()
+        .filter_map(|verdict| verdict.as_ref().err())
+        .collect();
+    let first: Vec<String> = mismatches
+        .iter()
+        .take(10)
+        .map(ToString::to_string)
+        .collect();
     assert!(
         mismatches.is_empty(),
         "{} of {count} differ:\n{}",

@@ -131,7 +131,11 @@ fn parse(text: &str, below: Below) -> Result<Money, MoneyError> {
     if whole.is_empty() && fraction.is_empty() {
         return Err(not_decimal());
     }
-    if !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+    if !whole
+        .bytes()
+        .chain(fraction.bytes())
+        .all(|b| b.is_ascii_digit())
+    {
         return Err(not_decimal());
     }
     let digits: Vec<u8> = whole

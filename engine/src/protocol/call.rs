@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::Money;
 
 /// A tool, numbered by the driver. Names are resolved once, when a policy is compiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct ToolId(pub u16);
 
 /// The opaque identity of a call. Two calls with equal signatures are the same call.

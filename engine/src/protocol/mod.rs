@@ -33,8 +33,8 @@ mod durable;
 mod event;
 
 pub use action::{
-    Action, CheckpointKind, Counted, Ending, Instruction, JournalEntry, ModelRequest, Notice, Output,
-    Reason, Status, Tools,
+    Action, CheckpointKind, Counted, Ending, Instruction, JournalEntry, ModelRequest, Notice,
+    Output, Reason, Status, Tools,
 };
 pub use call::{Call, CallResult, CallStatus, Digest, Signature, ToolId};
 pub use decision::{Decision, Limiter, Observer, Quantity, Rule, Verdict};

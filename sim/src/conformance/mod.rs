@@ -30,7 +30,12 @@ impl Mismatch {
 }
 
 /// Compares two JSON values; numbers are compared by value, members in any order.
-pub(crate) fn compare(case: &str, path: &str, expected: &Value, found: &Value) -> Result<(), Mismatch> {
+pub(crate) fn compare(
+    case: &str,
+    path: &str,
+    expected: &Value,
+    found: &Value,
+) -> Result<(), Mismatch> {
     let differs = || {
         Err(Mismatch {
             case: case.to_owned(),
@@ -63,7 +68,11 @@ pub(crate) fn compare(case: &str, path: &str, expected: &Value, found: &Value) -
                 };
                 compare(case, &format!("{path}.{name}"), value, other)?;
             }
-            if a.len() == b.len() { Ok(()) } else { differs() }
+            if a.len() == b.len() {
+                Ok(())
+            } else {
+                differs()
+            }
         }
         _ if expected == found => Ok(()),
         _ => differs(),
