@@ -5,6 +5,7 @@
 
 pub mod caps;
 pub mod counts;
+pub mod decimal;
 pub mod money;
 pub mod protocol;
 pub mod run_limits;
