@@ -40,6 +40,8 @@ pub enum Cause {
     Canned,
     /// Replay: the recorded run itself ends without an answer.
     RecordedWithoutAnswer,
+    /// No limit ended it: stopped after 10,000 model requests.
+    Endless,
 }
 
 impl Cause {
@@ -51,6 +53,7 @@ impl Cause {
             Cause::Truncated => "truncated",
             Cause::Canned => "canned",
             Cause::RecordedWithoutAnswer => "recorded_without_answer",
+            Cause::Endless => "endless",
         }
     }
 }
