@@ -1,4 +1,16 @@
-//! See the crate description.
+//! Seeded providers, tools, faults and kills that drive the limits engine, and the tallies of what
+//! happened.
 #![warn(missing_docs)]
 
+pub mod bound;
+pub mod campaign;
 pub mod conformance;
+pub mod driver;
+pub mod luck;
+pub mod policy;
+pub mod records;
+pub mod runner;
+pub mod sampler;
+pub mod tally;
+pub mod workload;
+pub mod world;

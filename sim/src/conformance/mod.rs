@@ -5,6 +5,7 @@
 
 mod compare;
 mod run_limits;
+mod usage_limits;
 
 use std::fmt;
 use std::io;
@@ -65,7 +66,7 @@ pub enum ConformanceError {
     Json(#[from] serde_json::Error),
     /// A vector of no known kind.
     #[error(
-        "vector {0}: expected a run case (`script`, `limits`, `expect`), a limits check (`limits`, `valid`) or a delegation (`parent`, `briefs`)"
+        "vector {0}: expected a run case (`script`, `limits`, `expect`), a limits check (`limits`, `valid`), a delegation (`parent`, `briefs`) or a merge (`call`, `profile`, `engine`, `effective`)"
     )]
     UnknownKind(String),
     /// A vector whose fields are not as they should be.
@@ -115,6 +116,9 @@ enum Kind {
     RunLimitsCase,
     RunLimitsCheck,
     RunLimitsDelegation,
+    UsageLimitsCase,
+    UsageLimitsCheck,
+    UsageLimitsMerge,
 }
 
 impl Kind {
@@ -131,6 +135,12 @@ impl Kind {
             Some(Kind::RunLimitsCheck)
         } else if has("script") && limits_have("max_steps") {
             Some(Kind::RunLimitsCase)
+        } else if has("effective") && has("engine") {
+            Some(Kind::UsageLimitsMerge)
+        } else if has("valid") && has("field") {
+            Some(Kind::UsageLimitsCheck)
+        } else if has("script") && has("limits") && has("toolResults") {
+            Some(Kind::UsageLimitsCase)
         } else {
             None
         }
@@ -155,6 +165,9 @@ impl Vector {
             Kind::RunLimitsCase => run_limits::play_case(&self.parse()?),
             Kind::RunLimitsCheck => run_limits::play_check(&self.parse()?),
             Kind::RunLimitsDelegation => run_limits::play_delegation(&self.parse()?),
+            Kind::UsageLimitsCase => usage_limits::play_case(&self.parse()?),
+            Kind::UsageLimitsCheck => Ok(usage_limits::play_check(&self.parse()?)),
+            Kind::UsageLimitsMerge => Ok(usage_limits::play_merge(&self.parse()?)),
         };
         difference.map_err(|message| self.bad(message))
     }

@@ -1,0 +1,618 @@
+//! The driver: performs the engine's actions in a world, keeps the clock and the bill, kills the
+//! process and restarts it from what was durable.
+
+mod durable;
+mod judge;
+mod kills;
+
+use holdback_engine::Money;
+use holdback_engine::protocol::{
+    Action, Call, CallResult, CallStatus, CheckpointKind, Ending, Event as EngineEvent, Fault,
+    FaultKind, Finish, HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros,
+    ModelRequest, ModelTurn, Notice, Observer, Text, Usage, Verdict,
+};
+use holdback_scenarios::policy::Family;
+
+pub use kills::KillPlan;
+
+use crate::policy::Facts;
+use crate::tally::{Event, Outcome, RunRecord, Seen};
+use crate::world::{Ran, Reply, ReplyOutcome, World};
+use durable::DurableStore;
+use judge::{LastText, judge};
+
+/// How many actions a run may take before it is taken for one that never ends.
+const MAX_ACTIONS: u64 = 50_000_000;
+
+/// Watches a run from outside. The unit witness costs nothing.
+#[allow(unused_variables)]
+pub trait Witness: Observer {
+    /// The engine asked for an action.
+    fn acted(&mut self, now: Micros, action: &Action) {}
+    /// A request was answered; the calls are those that the turn proposes.
+    fn replied(&mut self, now: Micros, request: &ModelRequest, reply: &Reply, calls: &[Call]) {}
+    /// A call ran; `recovered` if its stored outcome was used.
+    fn ran(&mut self, now: Micros, call: &Call, ran: &Ran, recovered: bool) {}
+    /// The process died.
+    fn killed(&mut self, now: Micros) {}
+    /// The process was restarted.
+    fn resumed(&mut self, now: Micros, tail_lost: bool) {}
+}
+
+impl Witness for () {}
+
+/// A policy as the driver needs it.
+#[derive(Debug)]
+pub struct Plan<'p, C> {
+    /// Whose vocabulary and durability hold.
+    pub family: Family,
+    /// The compiled limits.
+    pub config: &'p C,
+    /// The compiled limits after the first restart, if they change.
+    pub resume_config: Option<&'p C>,
+    /// What the world and the tally know of the policy.
+    pub facts: &'p Facts,
+    /// Billed for each checkpoint written.
+    pub checkpoint_cost: Money,
+}
+
+/// Drives runs, one after the other, reusing its memory.
+#[derive(Debug)]
+pub struct Driver<E: LimitsEngine, M> {
+    engine: E,
+    results: Vec<CallResult>,
+    durable: DurableStore<E::Checkpoint, M>,
+}
+
+/// The run in progress, as far as it is not in the engine, the world or the durable store.
+struct Course {
+    now: Micros,
+    record: RunRecord,
+    /// Calls of the batch in progress that have neither run nor an answer.
+    open: u64,
+    /// Results that no billed request has carried yet.
+    unread: u64,
+    text: LastText,
+    overflowed: bool,
+    instructed: bool,
+    batch_ran: bool,
+    /// Lost model calls and executions that are still to be paid again.
+    model_debt: u64,
+    call_debt: u64,
+    keeps_durable: bool,
+}
+
+/// Why the loop left its normal course.
+enum Died {
+    No,
+    Yes { tail_word: u32 },
+}
+
+impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
+    /// A driver for runs under this policy.
+    pub fn new(config: &E::Config) -> Self {
+        Driver {
+            engine: E::new(config),
+            results: Vec::new(),
+            durable: DurableStore::default(),
+        }
+    }
+
+    /// Drives run number `run` from start to end.
+    pub fn run<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        world: &mut W,
+        run: u64,
+        witness: &mut T,
+    ) -> RunRecord {
+        world.start(run, plan.facts);
+        let mut config = plan.config;
+        self.engine.reset(config);
+        let mut course = Course::new(world.kills().possible());
+        if course.keeps_durable {
+            self.durable.clear(world.mark());
+        }
+        let mut action = self
+            .engine
+            .advance(config, course.now, EngineEvent::Start, witness);
+        for _ in 0..MAX_ACTIONS {
+            witness.acted(course.now, &action);
+            if let Action::Finish(ending) = action {
+                return self.finish(plan, config, world, course, ending);
+            }
+            let died = self.perform(plan, config, world, &mut course, &mut action, witness);
+            if let Died::Yes { tail_word } = died {
+                config = plan.resume_config.unwrap_or(config);
+                action = self.restart(plan, config, world, &mut course, tail_word, witness);
+            }
+        }
+        panic!("run {run} does not end: the engine asked for {MAX_ACTIONS} actions");
+    }
+
+    /// Performs one action and replaces it by the next.
+    fn perform<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &mut W,
+        course: &mut Course,
+        action: &mut Action,
+        witness: &mut T,
+    ) -> Died {
+        let event = match *action {
+            Action::CallModel(request) => {
+                let reply = world.request(&request, course.now);
+                let first = course.record.model_calls + 1;
+                course.bill(&request, &reply);
+                witness.replied(course.now, &request, &reply, world.proposed());
+                let last = course.record.model_calls;
+                if course.keeps_durable
+                    && world
+                        .kills()
+                        .after_model(course.record.kills, first, last, reply.kill_word)
+                {
+                    course.record.seen.mark(Event::KillInModelCall);
+                    return Died::Yes {
+                        tail_word: reply.tail_word,
+                    };
+                }
+                if course.keeps_durable {
+                    self.durable.flush_answers();
+                    if matches!(reply.outcome, ReplyOutcome::Turn { .. }) {
+                        self.durable.propose(world.proposed());
+                    }
+                }
+                course.turn(&reply, world.proposed().len() as u64);
+                engine_event(plan.family, &reply, world.proposed())
+            }
+            Action::RunCall { index, recovered } => {
+                let call = self.engine.calls()[index as usize];
+                let (ran, died) = self.execute(plan, world, course, &call, recovered, witness);
+                if let Died::Yes { .. } = died {
+                    return died;
+                }
+                course.now += ran.latency;
+                EngineEvent::CallDone(ran.result)
+            }
+            Action::RunBatch {
+                first,
+                count,
+                recovered,
+            } => {
+                self.results.clear();
+                let mut longest = 0;
+                for index in first..first + count {
+                    let call = self.engine.calls()[index as usize];
+                    let (ran, died) = self.execute(plan, world, course, &call, recovered, witness);
+                    longest = longest.max(ran.latency);
+                    if let Died::Yes { .. } = died {
+                        course.now += longest;
+                        return died;
+                    }
+                    self.results.push(ran.result);
+                }
+                course.now += longest;
+                EngineEvent::BatchDone(&self.results)
+            }
+            Action::JudgeTerminal { index } => {
+                let call = self.engine.calls()[index as usize];
+                course.open = course.open.saturating_sub(1);
+                let accepted = world.judge(&call);
+                if !accepted && course.keeps_durable {
+                    self.durable.answer(HistoryEntry::Answered { call });
+                }
+                course.record.messages += u64::from(!accepted);
+                EngineEvent::TerminalJudged(accepted)
+            }
+            Action::AnswerCalls {
+                first,
+                count,
+                verdict,
+                limiter,
+            } => {
+                for index in first..first + count {
+                    let call = self.engine.calls()[index as usize];
+                    world.answered(&call, verdict, limiter);
+                    if course.keeps_durable {
+                        self.durable.answer(HistoryEntry::Answered { call });
+                    }
+                }
+                course.answered(verdict, limiter, u64::from(count));
+                EngineEvent::Done
+            }
+            Action::Notify(notice) => {
+                world.notify(&notice);
+                if course.keeps_durable {
+                    self.durable.flush_answers();
+                }
+                course.notice(&notice);
+                EngineEvent::Done
+            }
+            Action::Save(kind) => {
+                self.save(plan, config, world, course, kind);
+                EngineEvent::Done
+            }
+            Action::Record(_) => {
+                self.durable.counters = *self.engine.counters();
+                EngineEvent::Done
+            }
+            Action::Journal(entry) => {
+                match entry {
+                    JournalEntry::Grant { .. } => course.record.seen.mark(Event::GrantGiven),
+                    JournalEntry::Window { .. } => course.record.seen.mark(Event::WindowEntered),
+                }
+                if course.keeps_durable {
+                    self.durable.journal.push(entry);
+                }
+                EngineEvent::Done
+            }
+            Action::EstimatePrompt => EngineEvent::PromptEstimated(world.estimate()),
+            Action::Wait(pause) => {
+                course.now += pause;
+                EngineEvent::Done
+            }
+            Action::ContinueStream | Action::SeverStream | Action::Finish(_) => {
+                unreachable!("{action:?} answers no event that this driver sends")
+            }
+        };
+        *action = self.engine.advance(config, course.now, event, witness);
+        Died::No
+    }
+
+    /// Runs one call, or takes its stored outcome after a restart.
+    fn execute<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        world: &mut W,
+        course: &mut Course,
+        call: &Call,
+        recovered: bool,
+        witness: &mut T,
+    ) -> (Ran, Died) {
+        course.open = course.open.saturating_sub(1);
+        if recovered && let Some(mut ran) = self.durable.stored(call.id) {
+            world.replay(call, &ran);
+            ran.latency = 0;
+            course.joined();
+            self.durable.answer(HistoryEntry::Result {
+                call: *call,
+                result: ran.result,
+            });
+            witness.ran(course.now, call, &ran, true);
+            return (ran, Died::No);
+        }
+        let ran = world.run(call);
+        course.executed(&ran);
+        witness.ran(course.now, call, &ran, false);
+        if course.keeps_durable {
+            let execution = course.record.tool_calls;
+            if ran.result.status != CallStatus::Denied
+                && world
+                    .kills()
+                    .after_tool(course.record.kills, execution, ran.kill_word)
+            {
+                course.record.seen.mark(Event::KillMidBatch);
+                let tail_word = ran.kill_word.wrapping_mul(0x9E37_79B9);
+                return (ran, Died::Yes { tail_word });
+            }
+            if stores_outcomes(plan.family) {
+                self.durable.store(call.id, ran);
+            }
+            self.durable.answer(HistoryEntry::Result {
+                call: *call,
+                result: ran.result,
+            });
+        }
+        (ran, Died::No)
+    }
+
+    fn save<W: World<Mark = M>>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &W,
+        course: &mut Course,
+        kind: CheckpointKind,
+    ) {
+        course.record.checkpoints += 1;
+        course.record.checkpoint_bytes += world.context_tokens().saturating_mul(4);
+        course.record.billed += plan.checkpoint_cost;
+        if !course.keeps_durable {
+            return;
+        }
+        if !matches!(
+            kind,
+            CheckpointKind::MidBatch { .. } | CheckpointKind::ToolPending
+        ) {
+            self.durable.flush_answers();
+        }
+        let slot = self.durable.next_slot();
+        self.engine.save(config, &mut slot.checkpoint);
+        slot.mark = world.mark();
+        slot.model_calls = course.record.model_calls;
+        slot.tool_calls = course.record.tool_calls;
+        slot.unread = course.unread;
+        self.durable.commit();
+    }
+
+    /// A new process from what was durable; returns its first action.
+    fn restart<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &mut W,
+        course: &mut Course,
+        tail_word: u32,
+        witness: &mut T,
+    ) -> Action {
+        witness.killed(course.now);
+        course.record.kills += 1;
+        course.now += world.kills().downtime(tail_word);
+        let tail_lost = world.kills().loses_tail(tail_word)
+            && match plan.family {
+                Family::UsageLimits => self.durable.journal.pop().is_some(),
+                Family::RunLimits | Family::Caps => self.durable.drop_newest(),
+            };
+        if tail_lost {
+            course.record.seen.mark(Event::ResumeAfterTailLoss);
+        }
+        let slot = self.durable.restore();
+        world.rewind(&slot.mark);
+        course.model_debt += course.record.model_calls - slot.model_calls;
+        course.call_debt += if stores_outcomes(plan.family) {
+            self.durable
+                .unstored_since(slot.tool_calls, course.record.tool_calls)
+        } else {
+            course.record.tool_calls - slot.tool_calls
+        };
+        course.record.unread_results += course.unread.saturating_sub(slot.unread);
+        course.unread = slot.unread;
+        course.open = 0;
+        course.instructed = false;
+        course.text = LastText::default();
+        self.engine = E::resume(config, self.durable.durable());
+        witness.resumed(course.now, tail_lost);
+        self.engine
+            .advance(config, course.now, EngineEvent::Start, witness)
+    }
+
+    fn finish<W: World<Mark = M>>(
+        &self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &W,
+        mut course: Course,
+        ending: Ending,
+    ) -> RunRecord {
+        course.close_batch();
+        let ledger = self.engine.ledger(config);
+        let facts = plan.facts;
+        let record = &mut course.record;
+        let (outcome, cause) = judge(
+            &ending,
+            &course.text,
+            course.overflowed,
+            world.ended_without_answer(),
+        );
+        record.outcome = outcome;
+        record.cause = cause;
+        record.limiter = ending.limiter;
+        record.unread_results += course.unread;
+        record.evidence = world.evidence();
+        record.evidence_entries = world.evidence_entries();
+        record.ledger = ledger;
+        record.overspend = facts
+            .money_cap
+            .map(|cap| (facts.already_spent + record.billed - cap).or_zero());
+        record.reserve_left = facts
+            .money_cap
+            .map(|cap| (cap - facts.already_spent - ledger).or_zero());
+        record.duration = course.now;
+        record.late = facts.time_limit.is_some_and(|limit| course.now > limit);
+        course.mark_ending(&ending);
+        course.record
+    }
+}
+
+/// Whether a family stores each tool outcome on its own, so that a finished call never runs twice.
+fn stores_outcomes(family: Family) -> bool {
+    family == Family::RunLimits
+}
+
+fn engine_event<'a>(family: Family, reply: &Reply, calls: &'a [Call]) -> EngineEvent<'a> {
+    let usage = reply.told.unwrap_or_default();
+    let failed = |kind, produced_output| {
+        EngineEvent::ModelFailed(Fault {
+            kind,
+            produced_output,
+            usage: reply.told,
+            cost: reply.told_cost,
+        })
+    };
+    let done = |usage, text, finish, typed| {
+        EngineEvent::ModelDone(ModelTurn {
+            usage,
+            cost: reply.told_cost,
+            text,
+            calls,
+            finish,
+            typed,
+        })
+    };
+    match reply.outcome {
+        ReplyOutcome::Turn {
+            text,
+            finish,
+            typed,
+        } => done(usage, text, finish, typed),
+        ReplyOutcome::Fault {
+            kind,
+            produced_output,
+        } => failed(kind, produced_output),
+        ReplyOutcome::Overflow if family == Family::UsageLimits => done(
+            Usage::default(),
+            Text::Absent,
+            Finish::ContextOverflow,
+            false,
+        ),
+        ReplyOutcome::Overflow => failed(FaultKind::Permanent, false),
+    }
+}
+
+impl Course {
+    fn new(keeps_durable: bool) -> Course {
+        Course {
+            now: 0,
+            record: RunRecord::default(),
+            open: 0,
+            unread: 0,
+            text: LastText::default(),
+            overflowed: false,
+            instructed: false,
+            batch_ran: false,
+            model_debt: 0,
+            call_debt: 0,
+            keeps_durable,
+        }
+    }
+
+    /// Puts a request on the bill; the clock advances by its latency.
+    fn bill(&mut self, request: &ModelRequest, reply: &Reply) {
+        let record = &mut self.record;
+        self.now += reply.latency;
+        record.model_calls += u64::from(reply.requests);
+        record.steps = record.steps.max(u64::from(request.turn));
+        record.billed += reply.billed;
+        record.largest_call = record.largest_call.max(reply.dearest);
+        record.input_tokens += reply.usage.input;
+        record.cached_tokens += reply.usage.cached;
+        record.written_tokens += reply.usage.cache_write;
+        record.output_tokens += reply.usage.output;
+        record.reasoning_tokens += reply.usage.reasoning.unwrap_or(0);
+        record.seen.0 |= reply.seen.0;
+        if request.attempt > 1 {
+            record.seen.mark(Event::Retry);
+        }
+        match request.instruction {
+            Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_)) => {
+                record.seen.mark(Event::SynthesisAnnounced);
+            }
+            Some(Instruction::ReserveSummary { .. }) => record.seen.mark(Event::SummaryTurn),
+            _ => {}
+        }
+        self.instructed = request.instruction.is_some();
+        if self.model_debt > 0 {
+            self.model_debt -= u64::from(reply.requests).min(self.model_debt);
+            record.repaid += reply.billed;
+        }
+        if reply.usage.input > 0 {
+            self.unread = 0;
+        }
+    }
+
+    /// An attempt that was not lost to a kill.
+    fn turn(&mut self, reply: &Reply, calls: u64) {
+        match reply.outcome {
+            ReplyOutcome::Turn { text, finish, .. } => {
+                self.close_batch();
+                self.open = calls;
+                self.record.messages += 1;
+                self.text.turn(text, finish == Finish::Length, calls > 0);
+            }
+            ReplyOutcome::Overflow => self.overflowed = true,
+            ReplyOutcome::Fault { .. } => {}
+        }
+    }
+
+    /// Calls of the last batch that nobody looked at.
+    fn close_batch(&mut self) {
+        self.record.skipped_calls += std::mem::take(&mut self.open);
+        self.record.tool_batches += u64::from(std::mem::take(&mut self.batch_ran));
+    }
+
+    fn executed(&mut self, ran: &Ran) {
+        let record = &mut self.record;
+        if ran.result.status == CallStatus::Denied {
+            record.denied_calls += 1;
+            record.seen.mark(Event::CallDenied);
+            return self.joined();
+        }
+        record.tool_calls += 1;
+        record.billed += ran.result.cost;
+        record.largest_tool_cost = record.largest_tool_cost.max(ran.result.cost);
+        if self.call_debt > 0 {
+            self.call_debt -= 1;
+            record.repaid_calls += 1;
+            record.repaid += ran.result.cost;
+        }
+        self.joined();
+    }
+
+    fn joined(&mut self) {
+        self.batch_ran = true;
+        self.unread += 1;
+        self.record.messages += 1;
+    }
+
+    fn answered(&mut self, verdict: Verdict, limiter: Limiter, calls: u64) {
+        let record = &mut self.record;
+        self.open = self.open.saturating_sub(calls);
+        record.messages += calls;
+        match verdict {
+            Verdict::Denied => {
+                record.denied_calls += calls;
+                record.seen.mark(Event::CallDenied);
+                if limiter == Limiter::IdenticalCalls {
+                    record.seen.mark(Event::RepetitionStopped);
+                }
+            }
+            Verdict::Skipped => record.skipped_calls += calls,
+            _ => {
+                record.refused_calls += calls;
+                record.seen.mark(Event::CallRefused);
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        self.record.messages += 1;
+        if matches!(notice, Notice::Budget { .. }) {
+            self.record.seen.mark(Event::BudgetNotice);
+        }
+    }
+
+    fn mark_ending(&mut self, ending: &Ending) {
+        use holdback_engine::protocol::Reason;
+        let seen: &mut Seen = &mut self.record.seen;
+        match ending.reason {
+            Reason::SynthesisReserve => {
+                self.record.reserve_violation = true;
+                seen.mark(if self.instructed {
+                    Event::ViolationAnnounced
+                } else {
+                    Event::ViolationUnannounced
+                });
+            }
+            Reason::ToolLoopDetected | Reason::RepeatedDenial | Reason::Exploration => {
+                seen.mark(Event::RepetitionStopped);
+            }
+            Reason::DeadlineExceeded | Reason::CancelledDeadline | Reason::Timeout => {
+                seen.mark(Event::DeadlineHit)
+            }
+            Reason::BudgetExceeded if self.text.is_answer() => seen.mark(Event::AnswerDiscarded),
+            _ => {}
+        }
+        if self
+            .record
+            .overspend
+            .is_some_and(|overspend| overspend > Money::ZERO)
+        {
+            seen.mark(Event::Overspent);
+        }
+        if self.record.ledger != self.record.billed {
+            seen.mark(Event::LedgerDiffers);
+        }
+        debug_assert!(self.record.outcome != Outcome::Answered || self.record.model_calls > 0);
+    }
+}
