@@ -17,7 +17,7 @@ fn play(file: &str) -> Report {
 }
 
 #[track_caller]
-pub fn assert_all_agree(file: &str, vectors: usize) {
+pub(crate) fn assert_all_agree(file: &str, vectors: usize) {
     let report = play(file);
     let first: Vec<String> = report
         .failed
