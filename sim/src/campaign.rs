@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::driver::Witness;
 use crate::policy::CompiledPolicy;
 use crate::runner::Runner;
-use crate::tally::{Outcome, Pairs, RunRecord, Tally};
+use crate::tally::{GROUPS, Outcome, Pairs, RunRecord, Tally};
 use crate::world::World;
 
 /// Runs that a worker takes at a time, at most.
@@ -75,6 +75,8 @@ pub struct Campaign {
     pub cells: Vec<CellTally>,
     /// What the same runs gather without any engine, over all runs.
     pub twin_evidence: u64,
+    /// The same by group of runs (run number modulo [`GROUPS`]), for intervals.
+    pub twin_groups: Vec<u64>,
     /// Runs whose twin has no end; then kept evidence has no meaning.
     pub twins_without_end: u64,
 }
@@ -86,6 +88,7 @@ impl Campaign {
         Campaign {
             cells: std::iter::repeat_with(cell).take(policies).collect(),
             twin_evidence: 0,
+            twin_groups: vec![0; GROUPS],
             twins_without_end: 0,
         }
     }
@@ -97,6 +100,9 @@ impl Campaign {
             mine.pairs.merge(&theirs.pairs);
         }
         self.twin_evidence += other.twin_evidence;
+        for (mine, theirs) in self.twin_groups.iter_mut().zip(&other.twin_groups) {
+            *mine += theirs;
+        }
         self.twins_without_end += other.twins_without_end;
     }
 }
@@ -224,7 +230,10 @@ impl<'c, L: Workload> Worker<'c, L> {
             cell.pairs.add(run, answered(record), there);
         }
         match self.workload.twin(&mut self.world, run) {
-            Some(evidence) => self.campaign.twin_evidence += evidence,
+            Some(evidence) => {
+                self.campaign.twin_evidence += evidence;
+                self.campaign.twin_groups[(run % GROUPS as u64) as usize] += evidence;
+            }
             None => self.campaign.twins_without_end += 1,
         }
     }

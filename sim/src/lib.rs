@@ -2,6 +2,7 @@
 //! happened.
 #![warn(missing_docs)]
 
+pub mod bound;
 pub mod campaign;
 pub mod conformance;
 pub mod driver;

@@ -4,6 +4,7 @@ mod compare;
 mod conformance;
 mod list;
 mod replay;
+mod show;
 mod study;
 
 use crate::cli::Command;

@@ -419,6 +419,15 @@ mod tests {
     }
 
     #[test]
+    fn the_page_on_caps_has_a_row_for_every_preset() {
+        let page = include_str!("../../../docs/caps.md");
+        for preset in all() {
+            let row = format!("| `{}` |", preset.name);
+            assert_eq!(page.matches(&row).count(), 1, "{row}");
+        }
+    }
+
+    #[test]
     fn own_limits_go_over_those_of_the_preset() {
         let own = Limits {
             preset: Some("crewai".to_owned()),

@@ -100,7 +100,10 @@ impl<O: Observer> Machine<'_, O> {
                 Ok(Some(cap))
             }
             Clamp::AtFloor { cap, affordable } => {
-                self.decided(Verdict::Clamped, tokens(Rule::FloorAfterPrompt, affordable, cap));
+                self.decided(
+                    Verdict::Clamped,
+                    tokens(Rule::FloorAfterPrompt, affordable, cap),
+                );
                 Ok(Some(cap))
             }
             Clamp::Refused { affordable } => Err(tokens(Rule::OutputFloor, affordable, floor)),
@@ -112,7 +115,12 @@ impl<O: Observer> Machine<'_, O> {
         let cap = budget.exposure?.cap_usd;
         let spent = self.state.account.spent();
         if spent >= cap {
-            return Some(Because::usd(Limiter::Exposure, Rule::ExposureSpent, spent, cap));
+            return Some(Because::usd(
+                Limiter::Exposure,
+                Rule::ExposureSpent,
+                spent,
+                cap,
+            ));
         }
         let planned = output_cap.unwrap_or(self.config.model.max_output_tokens);
         let with_planned = spent + exposure(budget.prices, estimate, planned);
@@ -126,7 +134,11 @@ impl<O: Observer> Machine<'_, O> {
             Seat::Summary => (Tools::Withheld, self.summary_instruction()),
             Seat::Drained => {
                 let tools_ride = !self.config.drained_tools().is_empty();
-                let tools = if tools_ride { Tools::WindowOnly } else { Tools::Absent };
+                let tools = if tools_ride {
+                    Tools::WindowOnly
+                } else {
+                    Tools::Absent
+                };
                 (tools, Some(Instruction::Drained { tools_ride }))
             }
         };
@@ -189,7 +201,9 @@ impl<O: Observer> Machine<'_, O> {
         if let Some(usage) = &fault.usage {
             self.debit(usage, fault.cost);
         }
-        let crossed = self.ceiling_reached(Rule::Severed).filter(|_| fault.usage.is_some());
+        let crossed = self
+            .ceiling_reached(Rule::Severed)
+            .filter(|_| fault.usage.is_some());
         if fault.kind == FaultKind::Severed || crossed.is_some() {
             let plain = Because::plain(Limiter::Cost, Rule::Severed);
             return self.severed(crossed.unwrap_or(plain));

@@ -3,6 +3,7 @@
 use super::machine::{Because, Machine};
 use super::rule::Rule;
 use super::state::{EntrySite, Expiry, Phase, Seat};
+use super::window::Binding;
 use crate::protocol::{
     Action, Call, CallResult, CheckpointKind, Limiter, Observer, Output, Reason, Status, Verdict,
 };
@@ -13,10 +14,11 @@ impl<O: Observer> Machine<'_, O> {
         let Some(call) = self.looked_at() else {
             return self.end_of_batch();
         };
+        let terminal = call.terminal;
         let Some(limiter) = self.expired() else {
             return self.ask_policy();
         };
-        if limiter == Limiter::ToolCalls && !call.terminal {
+        if limiter == Limiter::ToolCalls && !terminal {
             if let Some(grant) = self.grant_at_expiry() {
                 return grant;
             }
@@ -32,8 +34,9 @@ impl<O: Observer> Machine<'_, O> {
         }
     }
 
-    fn looked_at(&self) -> Option<Call> {
-        self.state.batch.calls.get(self.state.batch.at).copied()
+    #[inline]
+    fn looked_at(&self) -> Option<&Call> {
+        self.state.batch.calls.get(self.state.batch.at)
     }
 
     /// The tool budget that is used up, calls before units.
@@ -51,7 +54,10 @@ impl<O: Observer> Machine<'_, O> {
 
     fn expiry_numbers(&self, limiter: Limiter) -> (u64, u64) {
         match limiter {
-            Limiter::ToolUnits => (self.state.guards.units(), self.config.max_units.unwrap_or(0)),
+            Limiter::ToolUnits => (
+                self.state.guards.units(),
+                self.config.max_units.unwrap_or(0),
+            ),
             _ => (self.state.used(), self.state.cap),
         }
     }
@@ -82,7 +88,11 @@ impl<O: Observer> Machine<'_, O> {
     fn expire(&mut self, limiter: Limiter) -> Action {
         let (used, cap) = self.expiry_numbers(limiter);
         let (first, skipped) = (self.state.batch.index(), self.state.batch.rest());
-        let rule = if limiter == Limiter::ToolUnits { Rule::UnitCap } else { Rule::CallCap };
+        let rule = if limiter == Limiter::ToolUnits {
+            Rule::UnitCap
+        } else {
+            Rule::CallCap
+        };
         let because = Because::counts(limiter, rule, used, cap);
         if self.state.seat == Seat::Drained {
             self.decided_tail(Verdict::Unanswered, because, first);
@@ -130,11 +140,14 @@ impl<O: Observer> Machine<'_, O> {
 
     /// Row 4, then row 5 for the terminal tool.
     fn ask_policy(&mut self) -> Action {
-        let Some(call) = self.looked_at() else {
+        let Some(&Call {
+            denied, terminal, ..
+        }) = self.looked_at()
+        else {
             return self.end_of_batch();
         };
-        if call.denied {
-            if call.terminal {
+        if denied {
+            if terminal {
                 self.state.batch.adds.terminal_errors += 1;
             }
             return self.answer(
@@ -142,7 +155,7 @@ impl<O: Observer> Machine<'_, O> {
                 Because::plain(Limiter::Policy, Rule::PolicyDenied),
             );
         }
-        if call.terminal {
+        if terminal {
             self.state.phase = Phase::Judging;
             return Action::JudgeTerminal {
                 index: self.state.batch.index(),
@@ -172,41 +185,55 @@ impl<O: Observer> Machine<'_, O> {
 
     /// Row 6: records the entry the first time the window is found open.
     fn ask_window(&mut self) -> Action {
-        match self.enter_window(EntrySite::Call) {
-            Some(journal) => journal,
-            None => self.admit_to_window(),
+        let Some(binding) = self.binding() else {
+            return self.ask_guards();
+        };
+        if !self.state.window_entered {
+            return self.enter_window(&binding, EntrySite::Call);
         }
+        self.admit_or_grant(&binding)
     }
 
-    /// Row 6: a call that the open window would refuse may still be saved by a grant.
+    /// Row 6, after the entry is recorded.
     pub(super) fn admit_to_window(&mut self) -> Action {
-        if let Some(binding) = self.refusing_binding() {
-            if let Some(grant) = self.grant_in_window(&binding) {
-                return grant;
-            }
-        }
-        self.admit_or_refuse()
-    }
-
-    /// Row 6, after the grant if there was one.
-    pub(super) fn admit_or_refuse(&mut self) -> Action {
-        match self.refusing_binding() {
-            Some(binding) => self.answer_in_window(binding.because(Rule::WindowRefusal)),
+        match self.binding() {
+            Some(binding) => self.admit_or_grant(&binding),
             None => self.ask_guards(),
         }
     }
 
-    fn refusing_binding(&self) -> Option<super::window::Binding> {
-        let binding = self.binding()?;
-        let admitted = self
-            .looked_at()
-            .is_some_and(|call| self.config.tool(call.tool).admitted);
-        (!admitted).then_some(binding)
+    /// Row 6: a call that the open window would refuse may still be saved by a grant.
+    fn admit_or_grant(&mut self, binding: &Binding) -> Action {
+        if self.call_is_admitted() {
+            return self.ask_guards();
+        }
+        match self.grant_in_window(binding) {
+            Some(grant) => grant,
+            None => self.refuse(binding),
+        }
+    }
+
+    /// Row 6, after a grant: the window may have closed again, or not.
+    pub(super) fn admit_after_grant(&mut self) -> Action {
+        match self.binding() {
+            Some(binding) if !self.call_is_admitted() => self.refuse(&binding),
+            _ => self.ask_guards(),
+        }
+    }
+
+    fn call_is_admitted(&self) -> bool {
+        self.looked_at()
+            .is_some_and(|call| self.config.tool(call.tool).admitted)
+    }
+
+    fn refuse(&mut self, binding: &Binding) -> Action {
+        let because = binding.because(Rule::WindowRefusal);
+        self.answer_by(Verdict::Refused, Limiter::Window, because)
     }
 
     /// Rows 7 and 8.
     fn ask_guards(&mut self) -> Action {
-        let Some(call) = self.looked_at() else {
+        let Some(&call) = self.looked_at() else {
             return self.end_of_batch();
         };
         if self.config.caps_per_tool {
@@ -222,7 +249,10 @@ impl<O: Observer> Machine<'_, O> {
             }
         }
         if let Some(max) = self.config.max_signature {
-            let executions = self.state.guards.executions_of_signature(&call);
+            let executions = self
+                .state
+                .guards
+                .executions_of_signature(call.canonical_signature);
             if executions >= max {
                 self.state.guards.count_denied_by_signature();
                 let rule = Rule::RepeatedSignature;
@@ -232,15 +262,18 @@ impl<O: Observer> Machine<'_, O> {
                 );
             }
         }
-        self.run(call)
+        self.run(&call)
     }
 
     /// Row 9: the call is counted, then it runs.
-    fn run(&mut self, call: Call) -> Action {
+    fn run(&mut self, call: &Call) -> Action {
         self.state.counters.tool_calls += 1;
-        self.state.guards.count_execution(self.config, &call);
+        self.state.guards.count_execution(self.config, call);
         if O::ACTIVE {
-            let cap = self.config.max_tool_calls.map_or(u64::MAX, |_| self.state.cap);
+            let cap = self
+                .config
+                .max_tool_calls
+                .map_or(u64::MAX, |_| self.state.cap);
             let used = self.state.used();
             self.decided_call(
                 Verdict::Executed,
@@ -303,10 +336,6 @@ impl<O: Observer> Machine<'_, O> {
         self.answer_by(verdict, because.limiter, because)
     }
 
-    fn answer_in_window(&mut self, because: Because) -> Action {
-        self.answer_by(Verdict::Refused, Limiter::Window, because)
-    }
-
     fn answer_by(&mut self, verdict: Verdict, limiter: Limiter, because: Because) -> Action {
         self.decided_call(verdict, because);
         self.state.phase = Phase::Answering;
@@ -325,9 +354,11 @@ impl<O: Observer> Machine<'_, O> {
     }
 
     fn end_of_batch(&mut self) -> Action {
-        match self.enter_window(EntrySite::EndOfBatch) {
-            Some(journal) => journal,
-            None => self.batch_complete(),
+        if !self.state.window_entered {
+            if let Some(binding) = self.binding() {
+                return self.enter_window(&binding, EntrySite::EndOfBatch);
+            }
         }
+        self.batch_complete()
     }
 }

@@ -53,7 +53,11 @@ impl<O: Observer> Machine<'_, O> {
             Some(_) => turn.typed,
             None => turn.text == Text::Content,
         };
-        let output = if delivers { Output::TurnText } else { Output::None };
+        let output = if delivers {
+            Output::TurnText
+        } else {
+            Output::None
+        };
         let ending = self.tool_budget_ending(output);
         self.save_and_finish(ending)
     }
@@ -65,8 +69,15 @@ impl<O: Observer> Machine<'_, O> {
 
     /// The checkpoint after a failed summary turn is written: the limit stands, without output.
     pub(super) fn failed_summary_saved(&mut self, idle: bool) -> Action {
-        let limiter = if idle { Limiter::Time } else { Limiter::Provider };
-        self.decided(Verdict::SummaryFailed, Because::plain(limiter, Rule::SummaryFault));
+        let limiter = if idle {
+            Limiter::Time
+        } else {
+            Limiter::Provider
+        };
+        self.decided(
+            Verdict::SummaryFailed,
+            Because::plain(limiter, Rule::SummaryFault),
+        );
         self.end_by_tool_budget(Output::None)
     }
 

@@ -57,26 +57,39 @@ impl<O: Observer> Machine<'_, O> {
         let state = &*self.state;
         if state.grants >= extension.max_extensions {
             let max = extension.max_extensions;
-            return Some(Because::counts(Limiter::ToolCalls, Rule::GrantsExhausted, state.grants, max));
+            return Some(Because::counts(
+                Limiter::ToolCalls,
+                Rule::GrantsExhausted,
+                state.grants,
+                max,
+            ));
         }
         let evidence = state.guards.distinct_results();
         if extension.require_new_evidence && evidence <= state.evidence_at_grant {
             let rule = Rule::GrantNeedsEvidence;
-            return Some(Because::counts(Limiter::Evidence, rule, evidence, state.evidence_at_grant));
+            return Some(Because::counts(
+                Limiter::Evidence,
+                rule,
+                evidence,
+                state.evidence_at_grant,
+            ));
         }
         let ceiling = self.config.budget.and_then(|budget| budget.ceiling_usd)?;
         let left = state.account.left(ceiling);
         let needed = extension.min_headroom_usd;
-        let enough = if needed > 0.0 { left >= needed } else { left > 0.0 };
+        let enough = if needed > 0.0 {
+            left >= needed
+        } else {
+            left > 0.0
+        };
         (!enough).then(|| Because::usd(Limiter::Cost, Rule::GrantNeedsHeadroom, left, needed))
     }
 
     /// The grant is durable: it takes effect.
     pub(super) fn granted(&mut self, site: GrantSite) -> Action {
-        let (increment, max_grants) = self
-            .config
-            .extension
-            .map_or((0, 0), |extension| (extension.increment, extension.max_extensions));
+        let (increment, max_grants) = self.config.extension.map_or((0, 0), |extension| {
+            (extension.increment, extension.max_extensions)
+        });
         let state = &mut *self.state;
         let remaining_before = state.cap.saturating_sub(state.used());
         state.grants += 1;
@@ -100,7 +113,7 @@ impl<O: Observer> Machine<'_, O> {
             GrantSite::Window => {
                 let reserve = self.config.window.map_or(0, |window| window.calls);
                 self.told_grant(Rule::GrantInWindow, remaining_before + increment, reserve);
-                self.admit_or_refuse()
+                self.admit_after_grant()
             }
             GrantSite::Deficit => {
                 self.told_grant(Rule::GrantForDeficit, remaining_before, deficit);
@@ -110,6 +123,9 @@ impl<O: Observer> Machine<'_, O> {
     }
 
     fn told_grant(&mut self, rule: Rule, left: u64, right: u64) {
-        self.decided(Verdict::Granted, Because::counts(Limiter::ToolCalls, rule, left, right));
+        self.decided(
+            Verdict::Granted,
+            Because::counts(Limiter::ToolCalls, rule, left, right),
+        );
     }
 }

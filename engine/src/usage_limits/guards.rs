@@ -39,9 +39,10 @@ impl Guards {
     }
 
     /// One execution begins: failed ones count as well.
+    #[inline]
     pub(super) fn count_execution(&mut self, config: &Config, call: &Call) {
         self.units = self.units.saturating_add(config.tool(call.tool).cost);
-        if !config.tracks_calls() {
+        if !config.tracks_calls {
             return;
         }
         let tool = usize::from(call.tool.0);
@@ -58,8 +59,9 @@ impl Guards {
     /// The result of an execution: a new digest ends the streak, a known one extends it, a failure
     /// does neither. A value without canonical form is new, but no evidence for a grant. True if the
     /// result was a known one.
+    #[inline]
     pub(super) fn count_result(&mut self, config: &Config, result: &CallResult) -> bool {
-        if result.status != CallStatus::Succeeded || !config.tracks_calls() {
+        if result.status != CallStatus::Succeeded || !config.tracks_calls {
             return false;
         }
         let known = result
@@ -83,35 +85,39 @@ impl Guards {
     }
 
     /// Units spent.
+    #[inline]
     pub(super) fn units(&self) -> u64 {
         self.units
     }
 
     /// Executions of a tool.
+    #[inline]
     pub(super) fn executions(&self, tool: ToolId) -> u64 {
         let count = self.by_tool.get(usize::from(tool.0));
         count.copied().unwrap_or(0).into()
     }
 
-    /// Executions of a call's signature; a call without one equals no other.
-    pub(super) fn executions_of_signature(&self, call: &Call) -> u64 {
-        call.canonical_signature
-            .map_or(0, |Signature(key)| u64::from(self.signatures.get(key)))
+    /// Executions of a signature; a call without one equals no other.
+    #[inline]
+    pub(super) fn executions_of_signature(&self, signature: Option<Signature>) -> u64 {
+        signature.map_or(0, |Signature(key)| u64::from(self.signatures.get(key)))
     }
 
     /// Known results in a row.
+    #[inline]
     pub(super) fn streak(&self) -> u64 {
         self.streak
     }
 
     /// Different results so far: the evidence that a grant asks for.
+    #[inline]
     pub(super) fn distinct_results(&self) -> u64 {
         self.digests.len() as u64
     }
 
     /// The counters as the reference reports them.
     pub(super) fn report(&self, config: &Config) -> Option<Exploration<'_>> {
-        config.tracks_calls().then(|| Exploration {
+        config.tracks_calls.then(|| Exploration {
             distinct_signatures: self.signatures.len() as u64 + self.unsigned,
             repeated_calls: self.repeated,
             duplicate_results: self.duplicates,

@@ -135,11 +135,25 @@ impl UsageLimits {
                     allow: window.get("allow").map(names),
                 }
             }),
-            finalization_turns: limits.get("finalizationTurns").map(|turns| FinalizationTurns {
-                reserve_turns: member(turns, "reserveTurns"),
-                allow: turns.get("allow").map(names),
-            }),
+            finalization_turns: limits
+                .get("finalizationTurns")
+                .map(|turns| FinalizationTurns {
+                    reserve_turns: member(turns, "reserveTurns"),
+                    allow: turns.get("allow").map(names),
+                }),
         })
+    }
+}
+
+impl UsageLimits {
+    /// A guard, a grant or a report needs calls and results to be identified and counted.
+    fn track_calls(&self) -> bool {
+        self.tool_budget_notices
+            || self.max_repeated_tool_signature.is_some()
+            || self.max_no_new_evidence_calls.is_some()
+            || self.max_calls_per_tool.is_some()
+            || self.tool_units.is_some()
+            || self.tool_budget_extension.is_some()
     }
 }
 
@@ -168,17 +182,24 @@ fn member(object: &Value, field: &str) -> u64 {
 }
 
 fn flag(object: &Value, field: &str, default: bool) -> bool {
-    object.get(field).and_then(Value::as_bool).unwrap_or(default)
+    object
+        .get(field)
+        .and_then(Value::as_bool)
+        .unwrap_or(default)
 }
 
 fn record(value: &Value) -> BTreeMap<String, u64> {
     let members = value.as_object().into_iter().flatten();
-    members.map(|(name, value)| (name.clone(), count(value))).collect()
+    members
+        .map(|(name, value)| (name.clone(), count(value)))
+        .collect()
 }
 
 fn names(value: &Value) -> Vec<String> {
     let members = value.as_array().into_iter().flatten();
-    members.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    members
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// Everything that a policy of this family says.
@@ -315,6 +336,10 @@ pub struct Config {
     pub(super) extension: Option<ToolBudgetExtension>,
     pub(super) window: Option<WindowReserve>,
     pub(super) reserve_turns: Option<u64>,
+    /// A finalization window exists on either axis.
+    pub(super) has_window: bool,
+    /// Calls and results are identified and counted, because a guard, a grant or a report reads it.
+    pub(super) tracks_calls: bool,
     pub(super) budget: Option<Budget>,
     pub(super) evidence: Option<EvidenceContract>,
     pub(super) terminal_tool: Option<TerminalTool>,
@@ -381,7 +406,9 @@ impl Config {
                     .stream_idle_timeout_ms
                     .unwrap_or(DEFAULT_STREAM_IDLE_TIMEOUT_MS),
             ),
-            no_progress_turns: limits.no_progress_turns.unwrap_or(DEFAULT_NO_PROGRESS_TURNS),
+            no_progress_turns: limits
+                .no_progress_turns
+                .unwrap_or(DEFAULT_NO_PROGRESS_TURNS),
             notices: limits.tool_budget_notices,
             max_signature: limits.max_repeated_tool_signature,
             max_stale: limits.max_no_new_evidence_calls,
@@ -390,11 +417,19 @@ impl Config {
             checkpoint_every: limits.checkpoint_every_tool_calls,
             reserve: limits.finalization_reserve,
             extension: limits.tool_budget_extension,
-            window: limits.finalization_window.as_ref().map(|window| WindowReserve {
-                calls: window.reserve_calls,
-                for_evidence_deficit: window.reserve_for_evidence_deficit,
-            }),
-            reserve_turns: limits.finalization_turns.as_ref().map(|turns| turns.reserve_turns),
+            window: limits
+                .finalization_window
+                .as_ref()
+                .map(|window| WindowReserve {
+                    calls: window.reserve_calls,
+                    for_evidence_deficit: window.reserve_for_evidence_deficit,
+                }),
+            reserve_turns: limits
+                .finalization_turns
+                .as_ref()
+                .map(|turns| turns.reserve_turns),
+            has_window: limits.finalization_window.is_some() || limits.finalization_turns.is_some(),
+            tracks_calls: limits.track_calls(),
             budget: settings.budget,
             evidence: settings.evidence,
             terminal_tool: settings.terminal_tool,
@@ -410,6 +445,7 @@ impl Config {
     }
 
     /// What the limits say about a tool.
+    #[inline]
     pub(super) fn tool(&self, tool: ToolId) -> ToolRule {
         let rule = self.tools.get(usize::from(tool.0));
         rule.copied().unwrap_or(ToolRule::DEFAULT)
@@ -428,22 +464,8 @@ impl Config {
 
     /// How many grants there can be; 0 without an extension.
     pub fn max_grants(&self) -> u64 {
-        self.extension.map_or(0, |extension| extension.max_extensions)
-    }
-
-    /// A finalization window exists on either axis.
-    pub(super) fn has_window(&self) -> bool {
-        self.window.is_some() || self.reserve_turns.is_some()
-    }
-
-    /// Calls and results are identified and counted, because a guard, a grant or a report reads it.
-    pub(super) fn tracks_calls(&self) -> bool {
-        self.notices
-            || self.max_signature.is_some()
-            || self.max_stale.is_some()
-            || self.caps_per_tool
-            || self.max_units.is_some()
-            || self.extension.is_some()
+        self.extension
+            .map_or(0, |extension| extension.max_extensions)
     }
 }
 
@@ -451,7 +473,9 @@ impl Config {
 const DEFAULT_NO_PROGRESS_TURNS: u64 = 3;
 
 fn micros(ms: u64) -> Micros {
-    Micros::try_from(ms).unwrap_or(Micros::MAX).saturating_mul(1000)
+    Micros::try_from(ms)
+        .unwrap_or(Micros::MAX)
+        .saturating_mul(1000)
 }
 
 fn tool_rules(limits: &UsageLimits, mut resolve: impl FnMut(&str) -> ToolId) -> Vec<ToolRule> {
@@ -464,8 +488,14 @@ fn tool_rules(limits: &UsageLimits, mut resolve: impl FnMut(&str) -> ToolId) -> 
         rule_of(&mut rules, resolve(name)).cap = *cap;
     }
     // The first list present wins, whatever dimension binds; an empty one admits nothing.
-    let window_allow = limits.finalization_window.as_ref().and_then(|window| window.allow.as_ref());
-    let turns_allow = limits.finalization_turns.as_ref().and_then(|turns| turns.allow.as_ref());
+    let window_allow = limits
+        .finalization_window
+        .as_ref()
+        .and_then(|window| window.allow.as_ref());
+    let turns_allow = limits
+        .finalization_turns
+        .as_ref()
+        .and_then(|turns| turns.allow.as_ref());
     match window_allow.or(turns_allow) {
         Some(allow) => {
             for name in allow {

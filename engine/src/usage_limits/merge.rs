@@ -65,7 +65,8 @@ mod tests {
     #[test]
     fn the_nearest_layer_wins_with_its_whole_value() {
         let call = json!({"maxCallsPerTool": {"a": 1}, "toolBudgetNotices": false});
-        let profile = json!({"maxCallsPerTool": {"b": 2}, "toolBudgetNotices": true, "maxToolCalls": 0});
+        let profile =
+            json!({"maxCallsPerTool": {"b": 2}, "toolBudgetNotices": true, "maxToolCalls": 0});
         let engine = json!({"maxToolCalls": 9, "maxTurns": 4});
         assert_eq!(
             merge(Some(&call), Some(&profile), Some(&engine)),
@@ -83,7 +84,10 @@ mod tests {
     fn a_null_is_passed_over_except_in_the_last_layer() {
         let null = json!({"timeoutMs": null, "maxTurns": null});
         let engine = json!({"timeoutMs": 7});
-        assert_eq!(merge(Some(&null), None, Some(&engine))["timeoutMs"], json!(7));
+        assert_eq!(
+            merge(Some(&null), None, Some(&engine))["timeoutMs"],
+            json!(7)
+        );
         let merged = merge(None, None, Some(&null));
         assert_eq!(merged.get("timeoutMs"), Some(&Value::Null));
         assert_eq!(merged["maxTurns"], json!(32));

@@ -43,9 +43,7 @@ use machine::Machine;
 use state::{AfterSave, Phase};
 
 use crate::Money;
-use crate::protocol::{
-    Action, Call, Counters, Durable, Event, LimitsEngine, Micros, Observer,
-};
+use crate::protocol::{Action, Call, Counters, Durable, Event, LimitsEngine, Micros, Observer};
 
 /// The engine of `usage_limits`.
 #[derive(Clone, Debug)]
@@ -88,13 +86,13 @@ impl LimitsEngine for Engine {
         event: Event<'_>,
         observer: &mut O,
     ) -> Action {
-        let machine = Machine {
+        let mut machine = Machine {
             state: &mut self.state,
             config,
             now,
             observer,
         };
-        machine.advance(event)
+        machine.advance(&event)
     }
 
     fn request_cancel(&mut self) {
@@ -130,23 +128,25 @@ impl LimitsEngine for Engine {
 }
 
 impl<O: Observer> Machine<'_, O> {
-    fn advance(mut self, event: Event<'_>) -> Action {
-        match (self.state.phase, event) {
+    fn advance(&mut self, event: &Event<'_>) -> Action {
+        match (&self.state.phase, event) {
             (Phase::Created, Event::Start) => self.start(),
-            (Phase::Estimating, Event::PromptEstimated(tokens)) => self.dispatch(tokens),
-            (Phase::Calling, Event::UsageReported(usage, cost)) => self.usage_reported(&usage, cost),
-            (Phase::Calling, Event::ModelDone(turn)) => self.model_done(&turn),
-            (Phase::Calling, Event::ModelFailed(fault)) => self.model_failed(&fault),
+            (Phase::Estimating, Event::PromptEstimated(tokens)) => self.dispatch(*tokens),
+            (Phase::Calling, Event::UsageReported(usage, cost)) => {
+                self.usage_reported(usage, *cost)
+            }
+            (Phase::Calling, Event::ModelDone(turn)) => self.model_done(turn),
+            (Phase::Calling, Event::ModelFailed(fault)) => self.model_failed(fault),
             (Phase::Waiting, Event::Done) => self.retry(),
-            (Phase::Running, Event::CallDone(result)) => self.call_done(&result),
-            (Phase::Judging, Event::TerminalJudged(accepted)) => self.terminal_judged(accepted),
+            (Phase::Running, Event::CallDone(result)) => self.call_done(result),
+            (Phase::Judging, Event::TerminalJudged(accepted)) => self.terminal_judged(*accepted),
             (Phase::Answering, Event::Done) => self.walk_on(),
             (Phase::AnsweringTail, Event::Done) => self.begin_summary(),
-            (Phase::Granting(site), Event::Done) => self.granted(site),
-            (Phase::Entering(site), Event::Done) => self.window_entered(site),
+            (Phase::Granting(site), Event::Done) => self.granted(*site),
+            (Phase::Entering(site), Event::Done) => self.window_entered(*site),
             (Phase::SavingMidBatch, Event::Done) => self.next_call(),
             (Phase::Notifying, Event::Done) => self.notify_and_save(),
-            (Phase::SavingBoundary(then), Event::Done) => match then {
+            (Phase::SavingBoundary(then), Event::Done) => match *then {
                 AfterSave::Turn => self.next_turn(),
                 AfterSave::Finish(ending) => self.finish(ending),
                 AfterSave::FailedSummary { idle } => self.failed_summary_saved(idle),

@@ -28,8 +28,7 @@ pub(super) fn restore(config: &Config, durable: &Durable<'_, Checkpoint>) -> Sta
         .iter()
         .any(|entry| matches!(entry, JournalEntry::Window { .. }));
     // Announced or not, the model is not told again.
-    state.window_entered =
-        config.has_window() && (journalled || binding(config, &state).is_some());
+    state.window_entered = config.has_window && (journalled || binding(config, &state).is_some());
     state
 }
 

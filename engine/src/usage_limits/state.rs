@@ -98,7 +98,9 @@ pub(super) enum AfterSave {
     Turn,
     Finish(Ending),
     /// The summary turn failed after it was made.
-    FailedSummary { idle: bool },
+    FailedSummary {
+        idle: bool,
+    },
 }
 
 /// What kind of turn is under way.
@@ -160,11 +162,13 @@ impl Batch {
     }
 
     /// The call that is looked at, by index.
+    #[inline]
     pub(super) fn index(&self) -> u32 {
         self.at as u32
     }
 
     /// Calls from the one looked at to the end.
+    #[inline]
     pub(super) fn rest(&self) -> u32 {
         (self.calls.len() - self.at) as u32
     }
@@ -193,6 +197,7 @@ impl NoticeQueue {
         self.last = Some(notice);
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Notice> {
         if let Some(notice) = self.extensions.get(self.sent) {
             self.sent += 1;
@@ -275,24 +280,28 @@ impl State {
     }
 
     /// Turns counted.
+    #[inline]
     pub(super) fn turns(&self) -> u64 {
         self.counters.steps as u64
     }
 
     /// Calls executed.
+    #[inline]
     pub(super) fn used(&self) -> u64 {
         self.counters.tool_calls as u64
     }
 
     /// Evidence entries that the contract still asks for, as the conversation shows it; 0 without a
     /// contract.
+    #[inline]
     pub(super) fn deficit(&self, config: &Config) -> u64 {
-        config
-            .evidence
-            .map_or(0, |contract| contract.min_entries.saturating_sub(self.history.recorded))
+        config.evidence.map_or(0, |contract| {
+            contract.min_entries.saturating_sub(self.history.recorded)
+        })
     }
 
     /// The results of the batch join the conversation.
+    #[inline]
     pub(super) fn join_history(&mut self) {
         let adds = std::mem::take(&mut self.batch.adds);
         self.history.recorded += adds.recorded;

@@ -75,7 +75,9 @@ impl<O: Observer> Machine<'_, O> {
     /// Turns past `maxTurns` that rejected terminal calls in the conversation have bought.
     fn repair_turns(&self) -> u64 {
         self.config.terminal_tool.map_or(0, |terminal| {
-            terminal.repair_turn_reserve.min(self.state.history.terminal_errors)
+            terminal
+                .repair_turn_reserve
+                .min(self.state.history.terminal_errors)
         })
     }
 

@@ -226,7 +226,11 @@ mod tests {
         let mut account = Account::open(1.0);
         account.begin_attempt();
         account.debit(PriceSource::Priced(PRICES), &tokens(15_625, 0), Money::ZERO);
-        account.debit(PriceSource::Priced(PRICES), &tokens(15_625, 15_625), Money::ZERO);
+        account.debit(
+            PriceSource::Priced(PRICES),
+            &tokens(15_625, 15_625),
+            Money::ZERO,
+        );
         assert_eq!(account.spent(), 1.0 + 0.0625 + 0.25);
         assert_eq!(account.cost(), 0.3125);
     }

@@ -235,8 +235,13 @@ mod tests {
 
     #[test]
     fn a_message_says_where_what_and_what_is_allowed() {
-        let message = validate(&json!({"timeoutMs": 1.5})).unwrap_err().to_string();
-        assert_eq!(message, "timeoutMs: expected an integer of at least 1, found 1.5");
+        let message = validate(&json!({"timeoutMs": 1.5}))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            message,
+            "timeoutMs: expected an integer of at least 1, found 1.5"
+        );
         let message = validate(&json!({"toolUnits": {}})).unwrap_err().to_string();
         assert_eq!(
             message,
@@ -246,7 +251,13 @@ mod tests {
 
     #[test]
     fn large_and_negative_zero_integers_pass_where_they_are_in_range() {
-        assert_eq!(validate(&json!({"maxTurns": 1e308, "maxToolCalls": -0.0})), Ok(()));
-        assert_eq!(field(json!({"streamIdleTimeoutMs": 2_147_483_648_u64})).as_deref(), Some("streamIdleTimeoutMs"));
+        assert_eq!(
+            validate(&json!({"maxTurns": 1e308, "maxToolCalls": -0.0})),
+            Ok(())
+        );
+        assert_eq!(
+            field(json!({"streamIdleTimeoutMs": 2_147_483_648_u64})).as_deref(),
+            Some("streamIdleTimeoutMs")
+        );
     }
 }

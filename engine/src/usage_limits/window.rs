@@ -25,82 +25,113 @@ impl Binding {
 
 /// The binding dimension if the window is open now. Ties go to calls over units and to either of
 /// them over turns; only the tighter budget dimension is compared with the reserve.
+#[inline]
 pub(super) fn binding(config: &Config, state: &State) -> Option<Binding> {
-    let budget = budget_dimension(config, state);
-    let turns = turns_dimension(config, state);
-    match (budget, turns) {
-        (Some(budget), Some(turns)) if turns.remaining < budget.remaining => Some(turns),
-        (None, turns) => turns,
-        (budget, _) => budget,
+    let budget = budget_left(config, state)
+        .filter(|(_, remaining)| *remaining <= budget_reserve(config, state));
+    let turns = turns_left(config, state);
+    if budget.is_none() && turns.is_none() {
+        return None;
     }
+    Some(tighter(config, state, budget, turns))
 }
 
-fn budget_dimension(config: &Config, state: &State) -> Option<Binding> {
-    let window = config.window?;
+/// What is left of the tool budget, calls or units, where a window watches it.
+#[inline]
+fn budget_left(config: &Config, state: &State) -> Option<(Limiter, u64)> {
+    config.window?;
     let calls = config
         .max_tool_calls
         .map(|_| state.cap.saturating_sub(state.used()));
     let units = config
         .max_units
         .map(|max| max.saturating_sub(state.guards.units()));
-    let (dimension, remaining) = match (calls, units) {
-        (Some(calls), Some(units)) if units < calls => (Limiter::ToolUnits, units),
-        (Some(calls), _) => (Limiter::ToolCalls, calls),
-        (None, Some(units)) => (Limiter::ToolUnits, units),
-        (None, None) => return None,
-    };
-    let deficit = state.deficit(config);
-    let widened = config
-        .evidence
-        .filter(|_| window.for_evidence_deficit && deficit > 0)
-        .map(|contract| (deficit, contract.min_entries));
-    let reserve = match widened {
-        Some((deficit, _)) => window.calls.max(deficit.saturating_add(1)),
-        None => window.calls,
-    };
-    (remaining <= reserve).then_some(Binding {
-        dimension,
-        remaining,
-        reserve,
-        widened,
-    })
+    match (calls, units) {
+        (Some(calls), Some(units)) if units < calls => Some((Limiter::ToolUnits, units)),
+        (Some(calls), _) => Some((Limiter::ToolCalls, calls)),
+        (None, Some(units)) => Some((Limiter::ToolUnits, units)),
+        (None, None) => None,
+    }
 }
 
-/// The current turn counts as used; repair turns do not count.
-fn turns_dimension(config: &Config, state: &State) -> Option<Binding> {
+/// The reserve in calls or units, widened by an evidence deficit where that is asked for.
+#[inline]
+fn budget_reserve(config: &Config, state: &State) -> u64 {
+    let Some(window) = config.window else {
+        return 0;
+    };
+    match widening_deficit(config, state) {
+        0 => window.calls,
+        deficit => window.calls.max(deficit.saturating_add(1)),
+    }
+}
+
+#[inline]
+fn widening_deficit(config: &Config, state: &State) -> u64 {
+    match config.window {
+        Some(window) if window.for_evidence_deficit => state.deficit(config),
+        _ => 0,
+    }
+}
+
+/// The turns left, if they are within their reserve. The current turn counts as used; repair turns
+/// do not count.
+#[inline]
+fn turns_left(config: &Config, state: &State) -> Option<u64> {
     let reserve = config.reserve_turns?;
     let remaining = config.max_turns.saturating_sub(state.turns());
-    (remaining <= reserve).then_some(Binding {
+    (remaining <= reserve).then_some(remaining)
+}
+
+#[cold]
+fn tighter(
+    config: &Config,
+    state: &State,
+    budget: Option<(Limiter, u64)>,
+    turns: Option<u64>,
+) -> Binding {
+    let by_turns = |remaining| Binding {
         dimension: Limiter::Turns,
         remaining,
-        reserve,
+        reserve: config.reserve_turns.unwrap_or(0),
         widened: None,
-    })
+    };
+    match (budget, turns) {
+        (Some((_, left)), Some(turns)) if turns < left => by_turns(turns),
+        (Some((dimension, remaining)), _) => {
+            let deficit = widening_deficit(config, state);
+            let min_entries = config.evidence.map_or(0, |contract| contract.min_entries);
+            Binding {
+                dimension,
+                remaining,
+                reserve: budget_reserve(config, state),
+                widened: (deficit > 0).then_some((deficit, min_entries)),
+            }
+        }
+        (None, turns) => by_turns(turns.unwrap_or(0)),
+    }
 }
 
 impl<O: Observer> Machine<'_, O> {
     /// The window as it stands now.
+    #[inline]
     pub(super) fn binding(&self) -> Option<Binding> {
-        if self.config.has_window() {
+        if self.config.has_window {
             binding(self.config, self.state)
         } else {
             None
         }
     }
 
-    /// If the window is open for the first time: makes the entry durable.
-    pub(super) fn enter_window(&mut self, site: EntrySite) -> Option<Action> {
-        if self.state.window_entered {
-            return None;
-        }
-        let binding = self.binding()?;
+    /// The window is open for the first time: makes the entry durable.
+    pub(super) fn enter_window(&mut self, binding: &Binding, site: EntrySite) -> Action {
         self.state.phase = Phase::Entering(site);
-        Some(Action::Journal(JournalEntry::Window {
+        Action::Journal(JournalEntry::Window {
             remaining: binding.remaining,
             reserve: binding.reserve,
             dimension: binding.dimension,
             widened: binding.widened,
-        }))
+        })
     }
 
     /// The entry is durable: the model will be told.

@@ -28,8 +28,8 @@ use super::{Interval, normal_quantile, proportion::exact_upper};
 pub const RESAMPLES: usize = 999;
 /// The seed of the resampling, the same in every report.
 const SEED: u64 = 0x686f_6c64_6261_636b;
-/// Below so many groups that contribute anything, the tail cannot be resampled from them.
-const FEW: usize = 20;
+/// Below so many groups that carry the variance, the tail cannot be resampled from them.
+const FEW: f64 = 10.0;
 
 /// How much each group moves an estimate: the estimate's error is close to the sum of these over a
 /// resample of the groups.
@@ -39,8 +39,6 @@ pub struct Estimate {
     pub value: f64,
     /// One influence a group; they sum to zero.
     influences: Vec<f64>,
-    /// Groups in which the measured quantity is not zero.
-    contributing: usize,
 }
 
 impl Estimate {
@@ -61,7 +59,6 @@ impl Estimate {
                 .iter()
                 .map(|(x, y)| (x - value * y) / below)
                 .collect(),
-            contributing: groups.iter().filter(|(x, _)| *x != 0.0).count(),
         })
     }
 
@@ -86,11 +83,20 @@ impl Estimate {
             .zip(&other.influences)
             .map(|(a, b)| own * a + theirs * b)
             .collect();
-        let moved = influences.iter().filter(|z| **z != 0.0).count();
-        Estimate {
-            value,
-            influences,
-            contributing: self.contributing.max(other.contributing).min(moved),
+        Estimate { value, influences }
+    }
+
+    /// How many groups carry the variance: all of them if they weigh alike, one if a single event
+    /// outweighs all others.
+    fn effective_groups(&self) -> f64 {
+        let (squares, fourths) = self.influences.iter().fold((0.0, 0.0), |(s, f), z| {
+            let square = z * z;
+            (s + square, f + square * square)
+        });
+        if fourths == 0.0 {
+            0.0
+        } else {
+            squares * squares / fourths
         }
     }
 
@@ -103,6 +109,11 @@ impl Estimate {
             return 0.0;
         }
         (dot(&self.influences, &other.influences) / (own.sqrt() * theirs.sqrt())).clamp(-1.0, 1.0)
+    }
+
+    /// How many groups it is over.
+    pub fn groups(&self) -> usize {
+        self.influences.len()
     }
 
     /// The standard error of the estimate.
@@ -155,8 +166,9 @@ impl Resampler {
         if error == 0.0 {
             return Interval::new(value, value);
         }
-        if estimate.contributing < FEW {
-            let arm = error * few_events_factor(estimate.contributing, self.groups, confidence);
+        let carrying = estimate.effective_groups();
+        if carrying < FEW {
+            let arm = error * few_events_factor(carrying, self.groups, confidence);
             return Interval::new(value - arm, value + arm);
         }
         ratios.sort_by(f64::total_cmp);
@@ -210,13 +222,13 @@ fn index(rng: &mut ChaCha8Rng, bound: usize) -> usize {
     ((u64::from(rng.next_u32()) * bound as u64) >> 32) as usize
 }
 
-/// How many standard errors to allow when only `events` groups contribute: as many as the exact
-/// upper limit of a count of that size lies above it. It falls to the normal quantile as events
-/// become many.
-fn few_events_factor(events: usize, groups: usize, confidence: f64) -> f64 {
-    let events = events.max(1) as u64;
-    let upper = exact_upper(events, groups as u64, 0.5 + confidence / 2.0) * groups as f64;
-    (upper - events as f64) / (events as f64).sqrt()
+/// How many standard errors to allow when only a few groups carry the variance: as many as the
+/// exact upper limit of a count of that size lies above it. It falls to the normal quantile as
+/// events become many.
+fn few_events_factor(carrying: f64, groups: usize, confidence: f64) -> f64 {
+    let events = carrying.round().max(1.0);
+    let upper = exact_upper(events as u64, groups as u64, 0.5 + confidence / 2.0) * groups as f64;
+    (upper - events) / events.sqrt()
 }
 
 #[cfg(test)]

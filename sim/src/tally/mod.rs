@@ -301,7 +301,8 @@ impl Group {
         self.sums.add(record);
     }
 
-    fn merge(&mut self, other: &Group) {
+    /// Adds the runs of another group.
+    pub fn merge(&mut self, other: &Group) {
         self.runs += other.runs;
         self.answered += other.answered;
         self.partial += other.partial;

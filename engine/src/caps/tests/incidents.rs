@@ -58,6 +58,17 @@ fn a_model_forced_to_call_tools_answers_only_when_they_are_taken_away() {
 }
 
 #[test]
+fn tool_turns_pay_for_a_request_more_than_model_turns() {
+    let model = run(json!({"max_turns": 5}), World::hungry(1));
+    assert_eq!((model.numbers(), model.is_answer()), ((5, 5, 0), false));
+    let tools = run(
+        json!({"max_turns": 5, "count_turns": "tool_turns"}),
+        World::hungry(1),
+    );
+    assert_eq!((tools.numbers(), tools.is_answer()), ((6, 5, 0), false));
+}
+
+#[test]
 fn a_turn_cut_at_its_output_cap_ends_the_run_unless_told_to_go_on() {
     let cut = Reply::Says(Text::Content, Finish::Length);
     let script = vec![cut.clone(), answer()];

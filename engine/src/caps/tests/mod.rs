@@ -3,6 +3,7 @@
 mod batches;
 mod durability;
 mod endings;
+mod frameworks;
 mod incidents;
 mod money;
 mod properties;

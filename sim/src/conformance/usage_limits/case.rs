@@ -159,10 +159,13 @@ pub(super) struct Kill {
 impl Case {
     /// The number of a tool name; names outside the case's list get numbers after it.
     pub(super) fn tool_id(names: &mut Vec<String>, name: &str) -> ToolId {
-        let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
-            names.push(name.to_owned());
-            names.len() - 1
-        });
+        let index = names
+            .iter()
+            .position(|known| known == name)
+            .unwrap_or_else(|| {
+                names.push(name.to_owned());
+                names.len() - 1
+            });
         ToolId(u16::try_from(index).unwrap_or(u16::MAX))
     }
 
@@ -175,16 +178,21 @@ impl Case {
         let settings = Settings {
             limits,
             budget: self.budget.map(|budget| self.compiled_budget(budget)),
-            evidence: self.evidence_contract.as_ref().map(|contract| EvidenceContract {
-                min_entries: contract.min_entries,
-                refuse: contract.enforce.as_deref() == Some("refuse"),
-            }),
+            evidence: self
+                .evidence_contract
+                .as_ref()
+                .map(|contract| EvidenceContract {
+                    min_entries: contract.min_entries,
+                    refuse: contract.enforce.as_deref() == Some("refuse"),
+                }),
             terminal_tool: self.terminal_tool.as_ref().map(|terminal| TerminalTool {
                 repair_turn_reserve: terminal.repair_turn_reserve,
             }),
             schema: self.schema.then(|| {
                 self.schema_retry_attempts
-                    .map_or_else(SchemaRun::default, |retry_attempts| SchemaRun { retry_attempts })
+                    .map_or_else(SchemaRun::default, |retry_attempts| SchemaRun {
+                        retry_attempts,
+                    })
             }),
             attempts: self.retry_attempts.unwrap_or(3),
             model: ModelCaps {
@@ -192,7 +200,10 @@ impl Case {
                     .caps
                     .min_output_tokens_per_turn
                     .unwrap_or(model.min_output_tokens),
-                max_output_tokens: self.caps.max_output_tokens.unwrap_or(model.max_output_tokens),
+                max_output_tokens: self
+                    .caps
+                    .max_output_tokens
+                    .unwrap_or(model.max_output_tokens),
             },
         };
         let offered: Vec<ToolId> = self
@@ -200,7 +211,9 @@ impl Case {
             .iter()
             .map(|name| Case::tool_id(names, name))
             .collect();
-        Ok(Config::compile(&settings, &offered, |name| Case::tool_id(names, name)))
+        Ok(Config::compile(&settings, &offered, |name| {
+            Case::tool_id(names, name)
+        }))
     }
 
     fn compiled_budget(&self, budget: BudgetSpec) -> Budget {

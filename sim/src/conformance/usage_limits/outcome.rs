@@ -1,9 +1,7 @@
 //! The result of a case in the words of the vectors.
 
-use holdback_engine::protocol::{
-    Ending, Limiter, Micros, Notice, Output, Reason, Status, Usage,
-};
-use holdback_engine::usage_limits::{Exploration, Expiry, Report};
+use holdback_engine::protocol::{Ending, Limiter, Micros, Notice, Output, Reason, Status, Usage};
+use holdback_engine::usage_limits::{Expiry, Exploration, Report};
 use serde_json::{Map, Value, json};
 
 use super::case::typed_value;
@@ -35,8 +33,11 @@ impl Outcome<'_> {
         let report = &self.report;
         let limiter = report.expiry.map(|expiry| limiter_name(expiry.limiter));
         let abort_class = abort_class(self.ending.reason);
-        let cause = (self.ending.status == Status::Limit)
-            .then(|| abort_class.or(limiter).unwrap_or(between_turns(self.ending.reason)));
+        let cause = (self.ending.status == Status::Limit).then(|| {
+            abort_class
+                .or(limiter)
+                .unwrap_or(between_turns(self.ending.reason))
+        });
         json!({
             "status": status_name(self.ending.status),
             "limiter": limiter,
@@ -73,9 +74,8 @@ impl Outcome<'_> {
 
     fn error(&self, has_reserve: bool) -> Value {
         let error = |kind: &str, retryable: bool| json!({ "kind": kind, "retryable": retryable });
-        let with_reason = |reason: &str| {
-            json!({ "kind": "budget", "retryable": false, "reason": reason })
-        };
+        let with_reason =
+            |reason: &str| json!({ "kind": "budget", "retryable": false, "reason": reason });
         match self.ending.reason {
             Reason::MaxToolCalls | Reason::ToolUnits if has_reserve => error("terminal", false),
             Reason::NoProgress
@@ -149,11 +149,19 @@ fn abort_class(reason: Reason) -> Option<&'static str> {
 }
 
 fn between_turns(reason: Reason) -> &'static str {
-    if reason == Reason::Timeout { "timeoutMs" } else { "maxTurns" }
+    if reason == Reason::Timeout {
+        "timeoutMs"
+    } else {
+        "maxTurns"
+    }
 }
 
 pub(super) fn limiter_name(limiter: Limiter) -> &'static str {
-    if limiter == Limiter::ToolUnits { "toolUnits" } else { "maxToolCalls" }
+    if limiter == Limiter::ToolUnits {
+        "toolUnits"
+    } else {
+        "maxToolCalls"
+    }
 }
 
 pub(super) fn dimension_name(dimension: Limiter) -> &'static str {

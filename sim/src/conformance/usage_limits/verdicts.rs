@@ -3,10 +3,10 @@
 use holdback_engine::usage_limits::{Invalid, merge, validate};
 use serde_json::{Value, json};
 
-use super::super::{Mismatch, compare};
+use super::super::compare::{Difference, first_difference};
 
 /// Compares the validator's verdict on a limits object with the recorded one.
-pub fn check_validation(id: &str, row: &Value) -> Result<(), Mismatch> {
+pub(in super::super) fn play_check(row: &Value) -> Option<Difference> {
     let limits = decoded(row.get("limits").unwrap_or(&Value::Null));
     let verdict = validate(&limits);
     let mut observed = json!({
@@ -20,15 +20,15 @@ pub fn check_validation(id: &str, row: &Value) -> Result<(), Mismatch> {
     if let Value::Object(expected) = &mut expected {
         expected.shift_remove("limits");
     }
-    compare(id, "verdict", &expected, &observed)
+    first_difference(&expected, &observed)
 }
 
 /// Compares a merge of three layers with the recorded one.
-pub fn check_merge(id: &str, row: &Value) -> Result<(), Mismatch> {
+pub(in super::super) fn play_merge(row: &Value) -> Option<Difference> {
     let layer = |name: &str| row.get(name).filter(|layer| !layer.is_null());
     let observed = merge(layer("call"), layer("profile"), layer("engine"));
     let expected = row.get("effective").unwrap_or(&Value::Null);
-    compare(id, "effective", expected, &observed)
+    first_difference(&json!({"effective": expected}), &json!({"effective": observed}))
 }
 
 /// The vectors write numbers that JSON lacks as `{"$num": ...}`. NaN and infinities become null,

@@ -154,7 +154,11 @@ impl<'c> World<'c> {
         Engine::resume(
             config,
             Durable {
-                checkpoint: self.store.checkpoint.as_ref().map(|(checkpoint, _)| checkpoint),
+                checkpoint: self
+                    .store
+                    .checkpoint
+                    .as_ref()
+                    .map(|(checkpoint, _)| checkpoint),
                 counters: &counters,
                 journal: &self.store.journal,
                 history: &self.talk.history,
@@ -163,7 +167,11 @@ impl<'c> World<'c> {
     }
 
     fn trace_resume(&mut self) {
-        let checkpoint = self.store.checkpoint.as_ref().map(|(checkpoint, _)| checkpoint);
+        let checkpoint = self
+            .store
+            .checkpoint
+            .as_ref()
+            .map(|(checkpoint, _)| checkpoint);
         let pending = checkpoint
             .filter(|checkpoint| checkpoint.is_mid_batch())
             .map(|checkpoint| {
@@ -206,7 +214,10 @@ impl<'c> World<'c> {
     }
 
     fn min_entries(&self) -> u64 {
-        self.case.evidence_contract.as_ref().map_or(0, |contract| contract.min_entries)
+        self.case
+            .evidence_contract
+            .as_ref()
+            .map_or(0, |contract| contract.min_entries)
     }
 
     /// Dies if the armed kill is this one.
@@ -263,7 +274,9 @@ impl<'c> World<'c> {
                 Ok(Reply::Event(Event::Done))
             }
             Action::Notify(notice) => {
-                self.talk.notices.push(notice_json(&notice, self.min_entries()));
+                self.talk
+                    .notices
+                    .push(notice_json(&notice, self.min_entries()));
                 Ok(Reply::Event(Event::Done))
             }
             Action::Journal(entry) => self.journal(engine, config, entry),
@@ -291,7 +304,9 @@ impl<'c> World<'c> {
             }
             self.clock += gap * MS;
         }
-        let reported_early = entry.usage.filter(|_| entry.fault.is_some() || entry.usage_mid);
+        let reported_early = entry
+            .usage
+            .filter(|_| entry.fault.is_some() || entry.usage_mid);
         self.in_flight = Some(InFlight {
             entry,
             idle_timeout,
@@ -305,7 +320,13 @@ impl<'c> World<'c> {
     fn trace_request(&mut self, config: &Config, request: &ModelRequest, entry: Option<usize>) {
         let again = request.attempt > 1;
         let instruction = request.instruction.as_ref().and_then(instruction_json);
-        let mut notices: Vec<Value> = self.talk.notices.iter().cloned().chain(instruction).collect();
+        let mut notices: Vec<Value> = self
+            .talk
+            .notices
+            .iter()
+            .cloned()
+            .chain(instruction)
+            .collect();
         if again {
             for notice in &mut notices {
                 notice["again"] = json!(true);
@@ -317,7 +338,9 @@ impl<'c> World<'c> {
             Tools::Absent => json!("absent"),
             Tools::WindowOnly => {
                 let rides = config.drained_tools().iter();
-                rides.map(|tool| self.names[usize::from(tool.0)].as_str()).collect()
+                rides
+                    .map(|tool| self.names[usize::from(tool.0)].as_str())
+                    .collect()
             }
         };
         let mut fields = json!({
@@ -413,7 +436,12 @@ impl<'c> World<'c> {
             return Ok(self.executed(call, &scripted, used, Err(error)));
         }
         self.counts.invocations += 1;
-        let outcome = self.case.tool_results.get(&scripted.id).cloned().unwrap_or_default();
+        let outcome = self
+            .case
+            .tool_results
+            .get(&scripted.id)
+            .cloned()
+            .unwrap_or_default();
         self.survive("in-call", self.counts.invocations, Some(&scripted.id))?;
         self.clock += outcome.latency_ms * MS;
         let result = match outcome.error.as_deref() {
@@ -448,13 +476,19 @@ impl<'c> World<'c> {
                 && outcome.is_ok_and(|value| value.get("recorded") == Some(&Value::Bool(true))),
             cost: Money::ZERO,
         };
-        self.talk.history.push(HistoryEntry::Result { call, result });
+        self.talk
+            .history
+            .push(HistoryEntry::Result { call, result });
         result
     }
 
     fn judge(&mut self, call: Call) -> Reply {
         let accepted = self.case.accepts_terminal(&self.calls[call.id as usize]);
-        let verdict = if accepted { "terminal" } else { "terminal-rejected" };
+        let verdict = if accepted {
+            "terminal"
+        } else {
+            "terminal-rejected"
+        };
         self.trace_call(call, json!({ "v": verdict }));
         // An accepted call is a result like any other to a restart after the last checkpoint.
         let arguments = self.calls[call.id as usize].args.as_ref();
@@ -474,7 +508,9 @@ impl<'c> World<'c> {
 
     fn answer(&mut self, call: Call, verdict: Verdict, limiter: Limiter) {
         let fields = match (verdict, limiter) {
-            (Verdict::Skipped, limiter) => json!({ "v": "skipped", "limiter": limiter_name(limiter) }),
+            (Verdict::Skipped, limiter) => {
+                json!({ "v": "skipped", "limiter": limiter_name(limiter) })
+            }
             (Verdict::Refused, _) => json!({ "v": "refused", "guard": "finalization-window" }),
             (_, Limiter::CallsPerTool) => json!({ "v": "denied", "guard": "per-tool-cap" }),
             (_, Limiter::IdenticalCalls) => json!({ "v": "denied", "guard": "repeated-signature" }),
@@ -594,7 +630,9 @@ impl<'c> World<'c> {
                 protocol::Rule::UsageLimits(rule) => rule,
                 _ => continue,
             };
-            let call = decision.call.and_then(|index| engine.calls().get(index as usize));
+            let call = decision
+                .call
+                .and_then(|index| engine.calls().get(index as usize));
             if let (Verdict::Unanswered, Some(call)) = (decision.verdict, call) {
                 self.trace_call(*call, json!({ "v": "unanswered" }));
                 continue;
@@ -603,9 +641,7 @@ impl<'c> World<'c> {
                 (
                     Verdict::Blocked,
                     usage_limits::Rule::CeilingBeforeTurn | usage_limits::Rule::SummaryAtCeiling,
-                ) => {
-                    event("turn-blocked", json!({ "by": "ceiling" }))
-                }
+                ) => event("turn-blocked", json!({ "by": "ceiling" })),
                 (Verdict::Blocked, _) => event("dispatch-refused", json!({ "est": self.estimate })),
                 (Verdict::TerminalAdmitted, _) => event(
                     "terminal-admitted",
@@ -621,7 +657,10 @@ impl<'c> World<'c> {
                 }
                 (Verdict::SummaryFailed, _) => {
                     let idle = decision.limiter == Limiter::Time;
-                    event("reserve-failed", json!({ "by": if idle { "idle" } else { "wire" } }))
+                    event(
+                        "reserve-failed",
+                        json!({ "by": if idle { "idle" } else { "wire" } }),
+                    )
                 }
                 (Verdict::DrainedSkipped, _) => event("drained-skipped", json!({})),
                 (Verdict::DrainedSpent, _) => {
@@ -730,5 +769,7 @@ fn instruction_json(instruction: &Instruction) -> Option<Value> {
 
 fn config_has_reserve(case: &Case, counts: &Counts) -> bool {
     let live = case.resume_limits.as_ref().filter(|_| counts.segments > 1);
-    live.unwrap_or(&case.limits).get("finalizationReserve").is_some()
+    live.unwrap_or(&case.limits)
+        .get("finalizationReserve")
+        .is_some()
 }

@@ -1,0 +1,442 @@
+//! What stands out in a study, found by rules from its numbers and said in a sentence.
+//!
+//! A rule speaks of better and worse only where a comparison's verdict does, which is corrected for
+//! the number of comparisons; it never reads more into a number than its interval allows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Measure;
+use crate::numbers::{count, fixed, percent, points, usd};
+use crate::summary::{Cell, Comparison, Scenario, Summary, Verdict};
+
+/// Events below this share of the runs are not worth a sentence.
+const NOTEWORTHY: f64 = 0.005;
+
+/// Something that a reader should know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: FindingKind,
+    /// The scenario in which it was found.
+    pub scenario: String,
+    /// The policy concerned, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// How large it is, to rank findings of one kind.
+    pub weight: f64,
+    /// The sentence.
+    pub text: String,
+    /// A command that shows a run behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// The answer to "which policy?": one for every scenario.
+    Headline,
+    /// A reserve that lowers the answered rate.
+    ReserveLowers,
+    /// Policies that answer less than the baseline for another reason.
+    AnswersLess,
+    /// Bills above the cap.
+    Overspend,
+    /// Paid answers that were discarded.
+    AnswerDiscarded,
+    /// Work repeated after restarts.
+    Repaid,
+}
+
+/// All findings, by scenario, the headline first.
+pub(crate) fn find(summary: &Summary) -> Vec<Finding> {
+    let baseline = summary.study.baseline.as_str();
+    summary
+        .scenarios
+        .iter()
+        .flat_map(|scenario| {
+            let about = About { scenario, baseline };
+            let rules = [
+                about.headline(),
+                about.reserve_lowers(),
+                about.answers_less(),
+                about.overspend(),
+                about.answer_discarded(),
+                about.repaid(),
+            ];
+            rules.into_iter().flatten()
+        })
+        .collect()
+}
+
+/// The policy that a scenario's headline recommends: of those that answer as many as the best within
+/// noise, and more than the baseline beyond noise, the one with the cheapest answers.
+pub fn recommended(scenario: &Scenario) -> Option<&Cell> {
+    scenario
+        .leaders
+        .iter()
+        .filter_map(|name| scenario.cell(name))
+        .filter(|cell| verdict(cell) == Some(Verdict::Better))
+        .min_by(|a, b| price(a).total_cmp(&price(b)))
+}
+
+struct About<'a> {
+    scenario: &'a Scenario,
+    baseline: &'a str,
+}
+
+impl About<'_> {
+    fn finding(
+        &self,
+        kind: FindingKind,
+        cell: Option<&Cell>,
+        weight: f64,
+        text: String,
+    ) -> Finding {
+        Finding {
+            kind,
+            scenario: self.scenario.name.clone(),
+            policy: cell.map(|cell| cell.policy.clone()),
+            weight: crate::numbers::rounded(weight),
+            text,
+            command: None,
+        }
+    }
+
+    fn headline(&self) -> Option<Finding> {
+        let base = self.scenario.cell(self.baseline)?;
+        if self.scenario.cells.iter().all(|cell| answered(cell) == 0.0) {
+            return Some(self.nothing_answers(base));
+        }
+        match recommended(self.scenario) {
+            Some(cell) => Some(self.best(cell, base)),
+            None => Some(self.none_better(base)),
+        }
+    }
+
+    fn nothing_answers(&self, base: &Cell) -> Finding {
+        let causes = base.causes.first().map_or_else(String::new, |c| {
+            format!("; most often `{}` under {}", c.cause, base.policy)
+        });
+        let text = format!("No policy ends a single run with an answer{causes}.");
+        self.finding(FindingKind::Headline, None, 0.0, text)
+    }
+
+    fn best(&self, cell: &Cell, base: &Cell) -> Finding {
+        let difference = cell.comparison.as_ref().map(Comparison::answered);
+        let gain = difference.map_or(0.0, |d| d.value);
+        let mut text = format!(
+            "{} answers {} of runs, {} points more than {} ({}){}.",
+            cell.policy,
+            percent(answered(cell)),
+            fixed(gain * 100.0, 1),
+            base.policy,
+            difference.map_or_else(String::new, |d| interval_in_points(d.interval)),
+            self.price_change(cell, base),
+        );
+        text.push_str(&self.equals(cell));
+        text.push_str(&evidence_given_up(cell));
+        self.finding(FindingKind::Headline, Some(cell), gain, text)
+    }
+
+    fn price_change(&self, cell: &Cell, base: &Cell) -> String {
+        let Some(here) = cell.number(Measure::CostPerAnswer) else {
+            return String::new();
+        };
+        let there = base.number(Measure::CostPerAnswer);
+        let clear = cell
+            .difference(Measure::CostPerAnswer)
+            .is_some_and(|difference| difference.is_clear());
+        match there {
+            Some(there) if clear => {
+                format!(", at USD {} an answer instead of {}", usd(here), usd(there))
+            }
+            _ => format!(", at USD {} an answer", usd(here)),
+        }
+    }
+
+    fn equals(&self, cell: &Cell) -> String {
+        let others = self
+            .scenario
+            .leaders
+            .iter()
+            .filter(|name| **name != cell.policy);
+        match others.count() {
+            0 => String::new(),
+            1 => " One other policy answers as many within noise, at a higher price.".to_owned(),
+            n => format!(
+                " {n} other policies answer as many within noise; its answers are the cheapest."
+            ),
+        }
+    }
+
+    fn none_better(&self, base: &Cell) -> Finding {
+        let worse = self.with_verdict(Verdict::Worse).count();
+        let rate = format!(
+            "{} {}",
+            percent(answered(base)),
+            base.figure(Measure::AnsweredRate)
+                .and_then(|figure| figure.interval)
+                .map_or_else(String::new, |i| crate::numbers::arm(
+                    answered(base),
+                    i.lo,
+                    i.hi
+                )),
+        );
+        let text = match (self.scenario.cells.len(), worse) {
+            (1, _) => format!("{} answers {rate} of runs.", base.policy),
+            (_, 0) => format!(
+                "Nothing differs beyond noise in how many runs are answered: {} answers {rate}.",
+                base.policy
+            ),
+            (_, n) => format!(
+                "No policy answers more runs than {} ({rate}) beyond noise; {n} {} fewer.",
+                base.policy,
+                if n == 1 { "answers" } else { "answer" },
+            ),
+        };
+        self.finding(FindingKind::Headline, None, 0.0, text)
+    }
+
+    fn reserve_lowers(&self) -> Option<Finding> {
+        let mut lowered: Vec<&Cell> = self
+            .with_verdict(Verdict::Worse)
+            .filter(|cell| !cell.reserves.is_empty() && cell.event(UNANNOUNCED) > 0)
+            .collect();
+        lowered.sort_by(|a, b| change(a).total_cmp(&change(b)));
+        let worst = *lowered.first()?;
+        let also = also(&lowered[1..]);
+        let text = format!(
+            "The reserve of {} lowers the answered rate by {} points ({}): in {} of {} runs the turn \
+             that crossed into the reserve asked for a tool and was failed without having been told.{also}",
+            worst.policy,
+            fixed(-change(worst) * 100.0, 1),
+            interval_in_points(worst.comparison.as_ref()?.answered().interval),
+            count(worst.event(UNANNOUNCED)),
+            count(self.scenario.runs),
+        );
+        let mut finding = self.finding(
+            FindingKind::ReserveLowers,
+            Some(worst),
+            -change(worst),
+            text,
+        );
+        finding.command = worst
+            .examples
+            .first()
+            .map(|example| example.command.clone());
+        Some(finding)
+    }
+
+    fn answers_less(&self) -> Option<Finding> {
+        let mut lower: Vec<&Cell> = self
+            .with_verdict(Verdict::Worse)
+            .filter(|cell| cell.reserves.is_empty() || cell.event(UNANNOUNCED) == 0)
+            .collect();
+        lower.sort_by(|a, b| change(a).total_cmp(&change(b)));
+        let worst = *lower.first()?;
+        let cause = worst
+            .causes
+            .iter()
+            .find(|cause| cause.outcome != "answered");
+        let reason = cause.map_or_else(String::new, |cause| {
+            format!(
+                "; {} of {} runs end with `{}`",
+                count(cause.runs),
+                count(self.scenario.runs),
+                cause.cause
+            )
+        });
+        let text = format!(
+            "{} answers {} points fewer runs than {} ({}){reason}.{}",
+            worst.policy,
+            fixed(-change(worst) * 100.0, 1),
+            self.baseline,
+            interval_in_points(worst.comparison.as_ref()?.answered().interval),
+            also(&lower[1..]),
+        );
+        let mut finding = self.finding(FindingKind::AnswersLess, Some(worst), -change(worst), text);
+        finding.command = worst
+            .examples
+            .first()
+            .map(|example| example.command.clone());
+        Some(finding)
+    }
+
+    fn overspend(&self) -> Option<Finding> {
+        let rate = |cell: &&Cell| cell.number(Measure::OverspendRate).unwrap_or(0.0);
+        let capped = || {
+            let applies = |cell: &&Cell| cell.figure(Measure::OverspendRate).is_some();
+            self.scenario.cells.iter().filter(applies)
+        };
+        let most = capped().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let least = capped().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        if rate(&most) < NOTEWORTHY {
+            return None;
+        }
+        let mut text = format!("{} overspends in {}", most.policy, overspend_words(most));
+        if self.clearly_apart(most, least) {
+            text.push_str(&format!(", {} in {}", least.policy, overspend_words(least)));
+        }
+        text.push('.');
+        let differs = most.event("ledger_differs");
+        if share(differs, self.scenario.runs) >= NOTEWORTHY {
+            text.push_str(&format!(
+                " In {} of its {} runs the bill differs from the engine's own ledger, which is all \
+                 that a cap is compared with.",
+                count(differs),
+                count(self.scenario.runs),
+            ));
+        }
+        let mut finding = self.finding(FindingKind::Overspend, Some(most), rate(&most), text);
+        let largest = most
+            .examples
+            .iter()
+            .find(|example| example.why.contains("overspend"));
+        finding.command = largest.map(|example| example.command.clone());
+        Some(finding)
+    }
+
+    fn clearly_apart(&self, most: &Cell, least: &Cell) -> bool {
+        let interval = |cell: &Cell| cell.figure(Measure::OverspendRate).and_then(|f| f.interval);
+        match (interval(most), interval(least)) {
+            (Some(most), Some(least)) => least.hi < most.lo,
+            _ => false,
+        }
+    }
+
+    fn answer_discarded(&self) -> Option<Finding> {
+        let discarded = |cell: &Cell| cell.event("answer_discarded");
+        let most = self
+            .scenario
+            .cells
+            .iter()
+            .max_by_key(|cell| discarded(cell))?;
+        let part = share(discarded(most), self.scenario.runs);
+        if part < NOTEWORTHY {
+            return None;
+        }
+        let text = format!(
+            "Under {} a paid answer was discarded in {} of {} runs because it crossed a limit.",
+            most.policy,
+            count(discarded(most)),
+            count(self.scenario.runs),
+        );
+        Some(self.finding(FindingKind::AnswerDiscarded, Some(most), part, text))
+    }
+
+    fn repaid(&self) -> Option<Finding> {
+        let calls = |cell: &&Cell| cell.number(Measure::RepaidCalls).unwrap_or(0.0);
+        let most = self
+            .scenario
+            .cells
+            .iter()
+            .max_by(|a, b| calls(a).total_cmp(&calls(b)))?;
+        let least = self
+            .scenario
+            .cells
+            .iter()
+            .min_by(|a, b| calls(a).total_cmp(&calls(b)))?;
+        if calls(&most) == 0.0 {
+            return None;
+        }
+        let words = |cell: &Cell| {
+            let kills = cell.number(Measure::Kills).unwrap_or(0.0);
+            let each = if kills > 0.0 {
+                calls(&cell) / kills
+            } else {
+                0.0
+            };
+            let repaid =
+                cell.number(Measure::Repaid).unwrap_or(0.0) / self.scenario.runs.max(1) as f64;
+            format!(
+                "{} calls a kill again under {} (USD {} a run)",
+                fixed(each, 1),
+                cell.policy,
+                usd(repaid)
+            )
+        };
+        let mut text = format!("Restarts execute {}", words(most));
+        if calls(&least) < calls(&most) {
+            text.push_str(&format!(", {}", words(least)));
+        }
+        text.push('.');
+        Some(self.finding(FindingKind::Repaid, Some(most), calls(&most), text))
+    }
+
+    fn with_verdict(&self, wanted: Verdict) -> impl Iterator<Item = &Cell> {
+        let has = move |cell: &&Cell| verdict(cell) == Some(wanted);
+        self.scenario.cells.iter().filter(has)
+    }
+}
+
+const UNANNOUNCED: &str = "violation_unannounced";
+
+fn verdict(cell: &Cell) -> Option<Verdict> {
+    cell.comparison
+        .as_ref()
+        .map(|comparison| comparison.verdict)
+}
+
+fn answered(cell: &Cell) -> f64 {
+    cell.number(Measure::AnsweredRate).unwrap_or(0.0)
+}
+
+fn price(cell: &Cell) -> f64 {
+    cell.number(Measure::CostPerAnswer).unwrap_or(f64::INFINITY)
+}
+
+fn change(cell: &Cell) -> f64 {
+    cell.comparison
+        .as_ref()
+        .map_or(0.0, |comparison| comparison.answered().value)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+fn interval_in_points(interval: Option<crate::stats::Interval>) -> String {
+    interval.map_or_else(
+        || "no interval".to_owned(),
+        |i| format!("95% interval {} to {}", points(i.lo), points(i.hi)),
+    )
+}
+
+fn overspend_words(cell: &Cell) -> String {
+    let amount = |measure| cell.number(measure).map_or_else(|| "?".to_owned(), usd);
+    format!(
+        "{} of runs (p99 USD {}, at most {})",
+        cell.number(Measure::OverspendRate)
+            .map_or_else(String::new, percent),
+        amount(Measure::OverspendP99),
+        amount(Measure::OverspendMax),
+    )
+}
+
+fn evidence_given_up(cell: &Cell) -> String {
+    match cell.difference(Measure::Evidence) {
+        Some(difference) if difference.is_clear() && difference.value < 0.0 => format!(
+            " It gathers {} fewer results a run.",
+            fixed(-difference.value, 2)
+        ),
+        _ => String::new(),
+    }
+}
+
+fn also(others: &[&Cell]) -> String {
+    let names = |cells: &[&Cell]| {
+        let named: Vec<String> = cells
+            .iter()
+            .map(|cell| format!("{} ({})", cell.policy, points(change(cell))))
+            .collect();
+        named.join(", ")
+    };
+    match others.len() {
+        0 => String::new(),
+        1..=3 => format!(" So does {}.", names(others)),
+        n => format!(" So do {n} others, next {}.", names(&others[..2])),
+    }
+}

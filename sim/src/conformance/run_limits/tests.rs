@@ -1,0 +1,2 @@
+//! What happens after a crash behind the response of a tool turn, which the recorded snapshot of
+//! the reference could not survive.

@@ -1,0 +1,43 @@
+//! Printing results and timings.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use holdback_reports::summary::Summary;
+use holdback_reports::table::{self, Style};
+
+use crate::cli::{Format, Shared};
+use crate::failure::{Failure, print, remark};
+use crate::output::Folder;
+
+/// Prints a summary in the format that was asked for.
+pub(super) fn summary(summary: &Summary, shared: &Shared, folder: Option<&Folder>) -> Result<(), Failure> {
+    let text = match shared.format {
+        Format::Table => table::render(summary, style()),
+        Format::Csv => holdback_reports::csv::render(summary),
+        Format::Json => summary.to_json().map_err(|error| Failure::Internal(error.to_string()))?,
+        Format::Markdown => holdback_reports::markdown::render(summary),
+    };
+    print(&text)?;
+    if let Some(folder) = folder
+        && shared.format == Format::Table
+    {
+        print(&format!("Written: {}\n", folder.path().display()))?;
+    }
+    Ok(())
+}
+
+fn style() -> Style {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if colour { Style::coloured() } else { Style::plain() }
+}
+
+/// Says on stderr how long the runs took.
+pub(super) fn timing(shared: &Shared, runs: u64, elapsed: Duration) {
+    if shared.quiet {
+        return;
+    }
+    let seconds = elapsed.as_secs_f64();
+    let rate = runs as f64 / seconds.max(1e-9);
+    remark(&format!("{runs} runs in {seconds:.2} s ({rate:.0} runs a second)"));
+}

@@ -1,0 +1,258 @@
+//! The report folder: guarded against other studies, written atomically.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use holdback_reports::manifest::Manifest;
+use holdback_reports::runs::RunsWriter;
+use holdback_reports::summary::Summary;
+use holdback_sim::campaign::{Listener, Row};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+const MANIFEST: &str = "manifest.json";
+const RUNS: &str = "runs.csv";
+const LOCK: &str = ".holdback.lock";
+
+/// A folder that this process may write.
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens a folder for a study: a new or empty one, or one that holds this very study.
+    ///
+    /// # Errors
+    /// If it holds anything else, another process writes it, or it cannot be written.
+    pub(crate) fn open(path: &Path, identity: &Identity) -> Result<Folder, Failure> {
+        if path.exists() && !path.is_dir() {
+            return Err(Failure::Usage(format!(
+                "--out: found the file {}, expected a folder",
+                path.display()
+            )));
+        }
+        fs::create_dir_all(path).map_err(|error| Failure::io(path, error))?;
+        guard(path, identity)?;
+        let lock = path.join(LOCK);
+        match File::options().write(true).create_new(true).open(&lock) {
+            Ok(mut file) => {
+                // The content only helps a person who finds the file.
+                let _ = writeln!(file, "{}", std::process::id());
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Failure::Usage(format!(
+                    "--out: {} is being written by another process; if none is running, remove {}",
+                    path.display(),
+                    lock.display()
+                )));
+            }
+            Err(error) => return Err(Failure::io(&lock, error)),
+        }
+        Ok(Folder { path: path.to_owned() })
+    }
+
+    /// Writes a file so that it is there whole or not at all.
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
+        let path = self.path.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| Failure::io(parent, error))?;
+        }
+        let part = path.with_extension("part");
+        let written = File::create(&part)
+            .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&part, &path));
+        written.map_err(|error| {
+            // The error that counts is the first one.
+            let _ = fs::remove_file(&part);
+            Failure::io(&path, error)
+        })
+    }
+
+    /// Starts `runs.csv`.
+    pub(crate) fn rows(&self) -> Result<RowFile, Failure> {
+        let part = self.path.join(format!("{RUNS}.part"));
+        let file = File::create(&part).map_err(|error| Failure::io(&part, error))?;
+        let writer = RunsWriter::new(BufWriter::with_capacity(1 << 16, file)).map_err(|error| Failure::io(&part, error))?;
+        Ok(RowFile { writer, part, path: self.path.join(RUNS) })
+    }
+
+    /// Writes all files of a report; the manifest comes last, so a folder with one is whole.
+    pub(crate) fn report(&self, summary: &Summary, with_rows: bool) -> Result<(), Failure> {
+        let internal = |error: serde_json::Error| Failure::Internal(error.to_string());
+        let mut manifest = Manifest::new(summary);
+        let json = summary.to_json().map_err(internal)?;
+        let csv = holdback_reports::csv::render(summary);
+        for (name, content) in [("summary.json", json), ("summary.csv", csv)] {
+            self.write(name, content.as_bytes())?;
+            manifest.add(name, content.as_bytes());
+        }
+        if with_rows {
+            let path = self.path.join(RUNS);
+            manifest.add_hash(RUNS, hash_file(&path).map_err(|error| Failure::io(&path, error))?);
+        }
+        self.write(MANIFEST, manifest.to_json().map_err(internal)?.as_bytes())
+    }
+
+    /// Where the folder is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A lock that stays only costs the next user a message that says what to do.
+        let _ = fs::remove_file(self.path.join(LOCK));
+    }
+}
+
+/// What makes a study itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Name of the study.
+    pub(crate) study: String,
+    /// Seed of all luck.
+    pub(crate) seed: u64,
+    /// Runs a cell.
+    pub(crate) runs: u64,
+}
+
+fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
+    let mut entries = fs::read_dir(path).map_err(|error| Failure::io(path, error))?;
+    if entries.next().is_none() {
+        return Ok(());
+    }
+    let foreign = |what: &str| {
+        Err(Failure::Usage(format!(
+            "--out: {} is not empty and {what}; choose an empty folder or remove it",
+            path.display()
+        )))
+    };
+    if path.join(LOCK).exists() && !path.join(MANIFEST).exists() {
+        return Ok(());
+    }
+    let Ok(text) = fs::read_to_string(path.join(MANIFEST)) else {
+        return foreign("holds no report of Holdback");
+    };
+    let Ok(manifest) = serde_json::from_str::<Manifest>(&text) else {
+        return foreign("its manifest.json is none of Holdback");
+    };
+    let there = Identity { study: manifest.study, seed: manifest.seed, runs: manifest.runs };
+    if there == *identity {
+        return Ok(());
+    }
+    foreign(&format!(
+        "holds the study `{}` (seed {}, {} runs), not `{}` (seed {}, {} runs)",
+        there.study, there.seed, there.runs, identity.study, identity.seed, identity.runs
+    ))
+}
+
+fn hash_file(path: &Path) -> io::Result<String> {
+    use sha2::{Digest, Sha256};
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    io::copy(&mut file, &mut hasher)?;
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// `runs.csv` while it is written.
+pub(crate) struct RowFile {
+    writer: RunsWriter<BufWriter<File>>,
+    part: PathBuf,
+    path: PathBuf,
+}
+
+impl RowFile {
+    /// Completes the file.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let done = self
+            .writer
+            .finish()
+            .and_then(|buffered| buffered.into_inner().map_err(io::IntoInnerError::into_error))
+            .and_then(|file| file.sync_all())
+            .and_then(|()| fs::rename(&self.part, &self.path));
+        done.map_err(|error| Failure::io(&self.path, error))
+    }
+}
+
+/// Names that a row needs.
+pub(crate) struct RowNames<'n> {
+    pub(crate) scenario: &'n str,
+    pub(crate) policies: Vec<&'n str>,
+    /// Names of recorded runs by run number minus `first_run`; empty in simulations.
+    pub(crate) run_ids: Vec<&'n str>,
+    pub(crate) first_run: u64,
+}
+
+/// Writes rows in the order of their chunks, however the workers finish, and passes progress on.
+pub(crate) struct RowListener<'r> {
+    progress: &'r Progress,
+    names: RowNames<'r>,
+    state: Mutex<RowState<'r>>,
+}
+
+struct RowState<'r> {
+    file: &'r mut RowFile,
+    next: u64,
+    waiting: std::collections::BTreeMap<u64, Vec<Row>>,
+    error: Option<io::Error>,
+}
+
+impl<'r> RowListener<'r> {
+    /// A listener that appends to `file`.
+    pub(crate) fn new(progress: &'r Progress, names: RowNames<'r>, file: &'r mut RowFile) -> RowListener<'r> {
+        let state = RowState { file, next: 0, waiting: std::collections::BTreeMap::new(), error: None };
+        RowListener { progress, names, state: Mutex::new(state) }
+    }
+
+    /// The first error of writing.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match state.error {
+            Some(error) => Err(Failure::io(&state.file.part, error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl RowState<'_> {
+    fn write(&mut self, names: &RowNames<'_>, rows: &[Row]) -> io::Result<()> {
+        for row in rows {
+            let run_id = names.run_ids.get((row.run - names.first_run) as usize).copied();
+            self.file.writer.write(names.scenario, names.policies[row.policy], row.run, &row.record, run_id)?;
+        }
+        Ok(())
+    }
+}
+
+impl Listener for RowListener<'_> {
+    fn done(&self, runs: u64) {
+        self.progress.done(runs);
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
+    }
+
+    fn rows(&self, chunk: u64, rows: Vec<Row>) {
+        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.waiting.insert(chunk, rows);
+        loop {
+            let next = state.next;
+            let Some(rows) = state.waiting.remove(&next) else { return };
+            if state.error.is_none()
+                && let Err(error) = state.write(&self.names, &rows)
+            {
+                state.error = Some(error);
+            }
+            state.next += 1;
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.state.lock().is_ok_and(|state| state.error.is_some())
+    }
+}
