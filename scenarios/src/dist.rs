@@ -564,7 +564,7 @@ mod tests {
         for step in 1..500 {
             let u = f64::from(step) / 500.0;
             for (ours, cdf) in ours.iter().zip([
-                &|x| lognormal.cdf(x) as f64,
+                &|x| lognormal.cdf(x),
                 &|x| exponential.cdf(x),
                 &|x| pareto.cdf(x),
             ] as [&dyn Fn(f64) -> f64; 3])
