@@ -9,14 +9,14 @@ use crate::summary::{Cell, Comparison, Difference, Scenario, Summary, Verdict};
 /// The measures of the comparison table.
 pub(super) const SHOWN: [Measure; 13] = [
     Measure::AnsweredRate,
-    Measure::DeliveredRate,
     Measure::OverspendRate,
     Measure::OverspendP99,
-    Measure::OverspendMax,
     Measure::CostPerAnswer,
+    Measure::EvidenceKept,
+    Measure::DeliveredRate,
     Measure::CostMean,
     Measure::CostP95,
-    Measure::EvidenceKept,
+    Measure::OverspendMax,
     Measure::ReserveLeft,
     Measure::ModelCalls,
     Measure::ToolCalls,

@@ -35,7 +35,12 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         .map(|point| point[1])
         .filter(|share| *share > 0.0)
         .fold(1.0, f64::min);
-    let y = Axis::log(rarest * 0.7, 1.0, area.bottom, area.top);
+    let commonest = points().map(|point| point[1]).fold(0.0, f64::max);
+    let top = [0.01, 0.1]
+        .into_iter()
+        .find(|top| *top >= commonest)
+        .unwrap_or(1.0);
+    let y = Axis::log(rarest * 0.7, top, area.bottom, area.top);
     let body = html! {
         (frame::axes(
             area,
@@ -43,7 +48,7 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
             (&y, "runs that overspend by more, % (log scale)", &|share| percent(share).trim_end_matches('%').trim_end_matches(".0").to_owned()),
         ))
         @for (series, cell) in cells.iter().enumerate() {
-            (line(series, &steps(cell, &x, &y, area)))
+            (line(series, &falling(cell, &x, &y, area)))
         }
         (legend(&cells.iter().map(|cell| cell.policy.clone()).collect::<Vec<_>>(), area.bottom + 58.0))
     };
@@ -63,24 +68,19 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
     ))
 }
 
-/// A falling staircase: between two points the share stays that of the left one.
-fn steps(cell: &Cell, x: &Axis, y: &Axis, area: Area) -> Vec<(f64, f64)> {
-    let mut corners = Vec::new();
-    let mut level = None;
-    for [usd, share] in &cell.overspend_exceedance {
-        let at = x.at(*usd);
-        if let Some(level) = level {
-            corners.push((at, level));
-        }
-        let height = if *share > 0.0 {
-            y.at(*share)
+/// From the share that overspends at all down to the largest overspend.
+fn falling(cell: &Cell, x: &Axis, y: &Axis, area: Area) -> Vec<(f64, f64)> {
+    let height = |share: f64| {
+        if share > 0.0 {
+            y.at(share)
         } else {
             area.bottom
-        };
-        corners.push((at, height));
-        level = Some(height);
-    }
-    corners
+        }
+    };
+    let points = cell.overspend_exceedance.iter();
+    points
+        .map(|[usd, share]| (x.at(*usd), height(*share)))
+        .collect()
 }
 
 fn described(cell: &Cell) -> String {

@@ -174,5 +174,5 @@ pub(super) fn shortened(name: &str, most: usize) -> String {
 
 /// The width of a text in the plot's units, roughly.
 pub(super) fn text_width(text: &str) -> f64 {
-    text.chars().count() as f64 * 7.0
+    text.chars().count() as f64 * 7.5
 }

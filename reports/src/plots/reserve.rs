@@ -51,7 +51,7 @@ fn plot(
     let drawn = &curves[..curves.len().min(MOST_LINES)];
     let largest = sizes(drawn).fold(0.0, f64::max);
     let value = |cell: &Cell| cell.number(measure).unwrap_or(0.0);
-    if largest == 0.0 || drawn.is_empty() {
+    if !drawn.iter().any(|curve| curve.points.len() > 1) {
         return None;
     }
     let area = Area::usual(HEIGHT);
