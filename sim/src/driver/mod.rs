@@ -9,7 +9,7 @@ use holdback_engine::Money;
 use holdback_engine::protocol::{
     Action, Call, CallResult, CallStatus, CheckpointKind, Ending, Event as EngineEvent, Fault,
     FaultKind, Finish, HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros,
-    ModelRequest, ModelTurn, Notice, Observer, Output, Reason, Status, Text, Usage, Verdict,
+    ModelRequest, ModelTurn, Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
 };
 use holdback_scenarios::policy::Family;
 
@@ -357,6 +357,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
     ) -> Action {
         witness.killed(course.now);
         course.record.kills += 1;
+        course.record.untouched = false;
         course.now += world.kills().downtime(tail_word);
         let tail_lost = world.kills().loses_tail(tail_word)
             && match plan.family {
@@ -524,6 +525,9 @@ impl Course {
             _ => {}
         }
         self.instructed = request.instruction.is_some();
+        record.untouched &= !self.instructed
+            && request.tools == Tools::All
+            && !reply.seen.has(Event::TruncatedTurn);
         if self.model_debt > 0 {
             self.model_debt -= u64::from(reply.requests).min(self.model_debt);
             record.repaid += reply.billed;
@@ -580,6 +584,7 @@ impl Course {
     fn answered(&mut self, verdict: Verdict, limiter: Limiter, calls: u64) {
         let record = &mut self.record;
         self.open = self.open.saturating_sub(calls);
+        record.untouched = false;
         record.messages += calls;
         match verdict {
             Verdict::Denied => {
@@ -599,6 +604,7 @@ impl Course {
 
     fn notice(&mut self, notice: &Notice) {
         self.record.messages += 1;
+        self.record.untouched = false;
         if matches!(notice, Notice::Budget { .. }) {
             self.record.seen.mark(Event::BudgetNotice);
         }
