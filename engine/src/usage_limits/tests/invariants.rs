@@ -28,7 +28,8 @@ proptest! {
             run.step();
         }
         let report = run.engine.report(&config);
-        prop_assert!(report.turns <= config.max_turns + policy.repair_turns.unwrap_or(0) + 1);
+        let closing = u64::from(report.expiry.is_some() && config.reserve.is_some());
+        prop_assert!(report.turns <= config.max_turns + policy.repair_turns.unwrap_or(0) + closing);
         if let Some(budget) = policy.budget
             && let (Some(ceiling), Some(spent)) = (budget.ceiling_usd, report.spent_usd)
         {
