@@ -48,6 +48,7 @@ proptest! {
         while run.ending().is_none() {
             let bytes = serde_json::to_vec(run.engine.state()).unwrap();
             let state: State = serde_json::from_slice(&bytes).unwrap();
+            prop_assert_eq!(&state, run.engine.state());
             let mut restored = run.clone();
             restored.engine = Engine::from_state(&config, state);
             run.step();
