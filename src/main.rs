@@ -7,6 +7,8 @@ mod commands;
 mod failure;
 mod inputs;
 mod output;
+mod parts;
+mod shard;
 mod progress;
 
 use std::process::ExitCode;
