@@ -83,7 +83,9 @@ impl Recorder {
         let mut turns = Vec::with_capacity(run.turns.len());
         let mut calls = Vec::with_capacity(run.all_calls().len());
         for (at, turn) in run.turns.iter().enumerate() {
-            let cost = turn.cost_or_priced(self.price.as_ref()).ok_or(LeftOut::NoCost)?;
+            let cost = turn
+                .cost_or_priced(self.price.as_ref())
+                .ok_or(LeftOut::NoCost)?;
             let first = calls.len() as u32;
             for call in run.calls(turn) {
                 let tool = self.number(call.tool, names);
@@ -118,7 +120,9 @@ impl Recorder {
             run_id: run.run_id.clone(),
             turns,
             calls,
-            answered: run.final_answer.unwrap_or(run.turns[last].call_count() == 0),
+            answered: run
+                .final_answer
+                .unwrap_or(run.turns[last].call_count() == 0),
         })
     }
 

@@ -19,7 +19,8 @@ pub(super) fn play_case(value: &Value) -> Result<Option<Difference>, String> {
     let expected = value.get("expect").unwrap_or(&Value::Null);
     // The first differing event says more than the totals that follow from it.
     let trace = |outcome: &Value| json!({"trace": outcome.get("trace")});
-    Ok(first_difference(&trace(expected), &trace(&observed)).or_else(|| first_difference(expected, &observed)))
+    Ok(first_difference(&trace(expected), &trace(&observed))
+        .or_else(|| first_difference(expected, &observed)))
 }
 
 pub(super) use verdicts::{play_check, play_merge};

@@ -28,7 +28,10 @@ pub(in super::super) fn play_merge(row: &Value) -> Option<Difference> {
     let layer = |name: &str| row.get(name).filter(|layer| !layer.is_null());
     let observed = merge(layer("call"), layer("profile"), layer("engine"));
     let expected = row.get("effective").unwrap_or(&Value::Null);
-    first_difference(&json!({"effective": expected}), &json!({"effective": observed}))
+    first_difference(
+        &json!({"effective": expected}),
+        &json!({"effective": observed}),
+    )
 }
 
 /// The vectors write numbers that JSON lacks as `{"$num": ...}`. NaN and infinities become null,
