@@ -18,10 +18,11 @@ impl<O: Observer> Machine<'_, O> {
         let Some(limiter) = self.expired() else {
             return self.ask_policy();
         };
-        if limiter == Limiter::ToolCalls && !terminal {
-            if let Some(grant) = self.grant_at_expiry() {
-                return grant;
-            }
+        if limiter == Limiter::ToolCalls
+            && !terminal
+            && let Some(grant) = self.grant_at_expiry()
+        {
+            return grant;
         }
         self.expired_call(limiter)
     }
@@ -354,10 +355,10 @@ impl<O: Observer> Machine<'_, O> {
     }
 
     fn end_of_batch(&mut self) -> Action {
-        if !self.state.window_entered {
-            if let Some(binding) = self.binding() {
-                return self.enter_window(&binding, EntrySite::EndOfBatch);
-            }
+        if !self.state.window_entered
+            && let Some(binding) = self.binding()
+        {
+            return self.enter_window(&binding, EntrySite::EndOfBatch);
         }
         self.batch_complete()
     }

@@ -24,6 +24,8 @@ mod report;
 mod resume;
 mod rule;
 mod state;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod usd;
 mod validate;

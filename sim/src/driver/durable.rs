@@ -11,6 +11,8 @@ pub(super) struct Slot<C, M> {
     pub(super) mark: M,
     /// Length of the conversation.
     history: usize,
+    /// Answers of the batch that the checkpoint interrupts.
+    answers: Vec<HistoryEntry>,
     /// Requests sent and calls executed until then, for what a kill loses.
     pub(super) model_calls: u64,
     pub(super) tool_calls: u64,
@@ -24,6 +26,7 @@ impl<C, M: Clone> Slot<C, M> {
     fn forget(&mut self, beginning: &M) {
         self.written = false;
         self.history = 0;
+        self.answers.clear();
         self.mark = beginning.clone();
         self.model_calls = 0;
         self.tool_calls = 0;
@@ -128,6 +131,7 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
         self.newest = (self.newest + 1) % 3;
         let slot = &mut self.slots[self.newest];
         slot.history = self.history.len();
+        slot.answers.clone_from(&self.answers);
         slot.written = true;
     }
 
@@ -141,10 +145,11 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
         had_one
     }
 
-    /// Brings the conversation back to the newest checkpoint and returns it.
+    /// Brings the conversation back to the newest checkpoint and returns it. The answers of a batch
+    /// that it interrupts are kept: they join the conversation with the rest of the batch.
     pub(super) fn restore(&mut self) -> Slot<C, M> {
-        self.answers.clear();
         let slot = self.slots[self.newest].clone();
+        self.answers.clone_from(&slot.answers);
         self.history.truncate(slot.history);
         slot
     }
@@ -158,5 +163,52 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
             journal: &self.journal,
             history: &self.history,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use holdback_engine::protocol::{Signature, ToolId};
+
+    use super::*;
+
+    fn call(id: u32) -> Call {
+        let signature = Signature(NonZeroU64::MIN);
+        Call {
+            id,
+            tool: ToolId(0),
+            raw_signature: signature,
+            canonical_signature: Some(signature),
+            denial_key: signature,
+            denied: false,
+            parallel: false,
+            terminal: false,
+        }
+    }
+
+    #[test]
+    fn answers_before_a_checkpoint_within_a_batch_join_the_conversation_after_a_restart() {
+        let mut store = DurableStore::<(), ()>::default();
+        let answered = |id| HistoryEntry::Answered { call: call(id) };
+        store.clear(());
+        store.propose(&[call(0), call(1), call(2)]);
+        store.answer(answered(0));
+        store.commit();
+        store.answer(answered(1));
+        store.restore();
+        assert_eq!(
+            store.durable().history.len(),
+            4,
+            "a turn and its three calls"
+        );
+        store.answer(answered(1));
+        store.answer(answered(2));
+        store.flush_answers();
+        assert_eq!(
+            store.durable().history[4..],
+            [answered(0), answered(1), answered(2)]
+        );
     }
 }
