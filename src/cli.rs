@@ -15,10 +15,14 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Simulate scenarios under policies and compare them, run by run on the same luck
-    #[command(after_help = "Example: holdback compare --scenario scheduled-briefing --runs 20000 --out report")]
+    #[command(
+        after_help = "Example: holdback compare --scenario scheduled-briefing --runs 20000 --out report"
+    )]
     Compare(Compare),
     /// Play recorded runs under policies
-    #[command(after_help = "Example: holdback replay runs.jsonl.gz --policy production.json --policy candidate.json")]
+    #[command(
+        after_help = "Example: holdback replay runs.jsonl.gz --policy production.json --policy candidate.json"
+    )]
     Replay(Replay),
     /// Run recorded vectors of a reference engine and show the first difference of each failing case
     #[command(after_help = "Example: holdback conformance cases.jsonl.gz invalid.jsonl")]

@@ -59,7 +59,10 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::ClosedPipe;
         }
-        Failure::Io { path: path.as_ref().display().to_string(), error }
+        Failure::Io {
+            path: path.as_ref().display().to_string(),
+            error,
+        }
     }
 
     /// Prints the failure in one line and gives its exit code.
@@ -80,7 +83,11 @@ impl Failure {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     // A closed pipe ends `holdback --help | head` quietly.
     let _ = error.print();
-    if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
+    if error.use_stderr() {
+        ExitCode::from(2)
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 /// Writes results to stdout; a closed pipe ends the command quietly.

@@ -24,10 +24,12 @@ pub(crate) fn loader(prices: Option<&Path>) -> Result<Loader, Failure> {
 /// The threads to use.
 pub(crate) fn threads(shared: &Shared) -> Result<usize, Failure> {
     match shared.threads {
-        Some(0) => Err(Failure::Usage("--threads: found 0, expected at least 1".to_owned())),
-        Some(threads) if threads > 1024 => {
-            Err(Failure::Usage(format!("--threads: found {threads}, expected at most 1024")))
-        }
+        Some(0) => Err(Failure::Usage(
+            "--threads: found 0, expected at least 1".to_owned(),
+        )),
+        Some(threads) if threads > 1024 => Err(Failure::Usage(format!(
+            "--threads: found {threads}, expected at most 1024"
+        ))),
         Some(threads) => Ok(threads),
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
     }
@@ -41,9 +43,15 @@ pub(crate) fn study(args: &Compare) -> Result<Study, Failure> {
         None => library::default_study(),
     };
     select_scenarios(&mut study, &args.scenarios, &loader)?;
-    let baseline_name = study.policies.get(study.baseline).map(|policy| policy.name.clone());
+    let baseline_name = study
+        .policies
+        .get(study.baseline)
+        .map(|policy| policy.name.clone());
     select_policies(&mut study, &args.policies, &loader)?;
-    let wanted = args.baseline.clone().or(baseline_name.filter(|_| args.policies.is_empty()));
+    let wanted = args
+        .baseline
+        .clone()
+        .or(baseline_name.filter(|_| args.policies.is_empty()));
     study.baseline = baseline(&study.policies, wanted.as_deref())?;
     if let Some(runs) = args.runs {
         study.runs = runs;
@@ -61,24 +69,39 @@ pub(crate) fn study(args: &Compare) -> Result<Study, Failure> {
 }
 
 /// Scenarios named on the command line replace those of the study.
-pub(crate) fn select_scenarios(study: &mut Study, names: &[String], loader: &Loader) -> Result<(), Failure> {
+pub(crate) fn select_scenarios(
+    study: &mut Study,
+    names: &[String],
+    loader: &Loader,
+) -> Result<(), Failure> {
     if names.is_empty() {
         return Ok(());
     }
     let mut chosen = Vec::new();
     for name in names {
-        match study.scenarios.iter().find(|scenario| scenario.name == *name) {
+        match study
+            .scenarios
+            .iter()
+            .find(|scenario| scenario.name == *name)
+        {
             Some(scenario) => chosen.push(scenario.clone()),
             None => chosen.push(loader.scenario(name)?),
         }
     }
-    unique("--scenario", chosen.iter().map(|scenario| scenario.name.as_str()))?;
+    unique(
+        "--scenario",
+        chosen.iter().map(|scenario| scenario.name.as_str()),
+    )?;
     study.scenarios = chosen;
     Ok(())
 }
 
 /// Policies named on the command line replace those of the study.
-pub(crate) fn select_policies(study: &mut Study, names: &[String], loader: &Loader) -> Result<(), Failure> {
+pub(crate) fn select_policies(
+    study: &mut Study,
+    names: &[String],
+    loader: &Loader,
+) -> Result<(), Failure> {
     if names.is_empty() {
         return Ok(());
     }
@@ -118,7 +141,11 @@ pub(crate) fn baseline(policies: &[Policy], name: Option<&str>) -> Result<usize,
         .position(|policy| policy.name == name)
         .ok_or_else(|| {
             let names = policies.iter().map(|policy| policy.name.as_str());
-            let error = FileError::of_file("--baseline", format!("`{name}`"), "the name of one of the policies");
+            let error = FileError::of_file(
+                "--baseline",
+                format!("`{name}`"),
+                "the name of one of the policies",
+            );
             Failure::File(error.nearest(name, names))
         })
 }

@@ -1,7 +1,7 @@
 //! The report folder: guarded against other studies, written atomically.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -51,7 +51,9 @@ impl Folder {
             }
             Err(error) => return Err(Failure::io(&lock, error)),
         }
-        Ok(Folder { path: path.to_owned() })
+        Ok(Folder {
+            path: path.to_owned(),
+        })
     }
 
     /// Writes a file so that it is there whole or not at all.
@@ -75,23 +77,29 @@ impl Folder {
     pub(crate) fn rows(&self) -> Result<RowFile, Failure> {
         let part = self.path.join(format!("{RUNS}.part"));
         let file = File::create(&part).map_err(|error| Failure::io(&part, error))?;
-        let writer = RunsWriter::new(BufWriter::with_capacity(1 << 16, file)).map_err(|error| Failure::io(&part, error))?;
-        Ok(RowFile { writer, part, path: self.path.join(RUNS) })
+        let writer = RunsWriter::new(BufWriter::with_capacity(1 << 16, file))
+            .map_err(|error| Failure::io(&part, error))?;
+        Ok(RowFile {
+            writer,
+            part,
+            path: self.path.join(RUNS),
+        })
     }
 
     /// Writes all files of a report; the manifest comes last, so a folder with one is whole.
     pub(crate) fn report(&self, summary: &Summary, with_rows: bool) -> Result<(), Failure> {
         let internal = |error: serde_json::Error| Failure::Internal(error.to_string());
-        let mut manifest = Manifest::new(summary);
-        let json = summary.to_json().map_err(internal)?;
-        let csv = holdback_reports::csv::render(summary);
-        for (name, content) in [("summary.json", json), ("summary.csv", csv)] {
-            self.write(name, content.as_bytes())?;
-            manifest.add(name, content.as_bytes());
+        let files = holdback_reports::folder::files(summary).map_err(internal)?;
+        for file in &files {
+            self.write(&file.path, file.content.as_bytes())?;
         }
+        let mut manifest = holdback_reports::folder::manifest(summary, &files);
         if with_rows {
             let path = self.path.join(RUNS);
-            manifest.add_hash(RUNS, hash_file(&path).map_err(|error| Failure::io(&path, error))?);
+            manifest.add_hash(
+                RUNS,
+                hash_file(&path).map_err(|error| Failure::io(&path, error))?,
+            );
         }
         self.write(MANIFEST, manifest.to_json().map_err(internal)?.as_bytes())
     }
@@ -118,6 +126,8 @@ pub(crate) struct Identity {
     pub(crate) seed: u64,
     /// Runs a cell.
     pub(crate) runs: u64,
+    /// The canonical command, which names scenarios, policies and everything else that counts.
+    pub(crate) command: String,
 }
 
 fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
@@ -140,13 +150,18 @@ fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
     let Ok(manifest) = serde_json::from_str::<Manifest>(&text) else {
         return foreign("its manifest.json is none of Holdback");
     };
-    let there = Identity { study: manifest.study, seed: manifest.seed, runs: manifest.runs };
+    let there = Identity {
+        study: manifest.study,
+        seed: manifest.seed,
+        runs: manifest.runs,
+        command: manifest.command,
+    };
     if there == *identity {
         return Ok(());
     }
     foreign(&format!(
-        "holds the study `{}` (seed {}, {} runs), not `{}` (seed {}, {} runs)",
-        there.study, there.seed, there.runs, identity.study, identity.seed, identity.runs
+        "holds another study (`{}`), not `{}`",
+        there.command, identity.command
     ))
 }
 
@@ -154,8 +169,18 @@ fn hash_file(path: &Path) -> io::Result<String> {
     use sha2::{Digest, Sha256};
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
-    io::copy(&mut file, &mut hasher)?;
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(hasher
+                .finalize()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect());
+        }
+        hasher.update(&buffer[..read]);
+    }
 }
 
 /// `runs.csv` while it is written.
@@ -171,7 +196,11 @@ impl RowFile {
         let done = self
             .writer
             .finish()
-            .and_then(|buffered| buffered.into_inner().map_err(io::IntoInnerError::into_error))
+            .and_then(|buffered| {
+                buffered
+                    .into_inner()
+                    .map_err(io::IntoInnerError::into_error)
+            })
             .and_then(|file| file.sync_all())
             .and_then(|()| fs::rename(&self.part, &self.path));
         done.map_err(|error| Failure::io(&self.path, error))
@@ -203,14 +232,30 @@ struct RowState<'r> {
 
 impl<'r> RowListener<'r> {
     /// A listener that appends to `file`.
-    pub(crate) fn new(progress: &'r Progress, names: RowNames<'r>, file: &'r mut RowFile) -> RowListener<'r> {
-        let state = RowState { file, next: 0, waiting: std::collections::BTreeMap::new(), error: None };
-        RowListener { progress, names, state: Mutex::new(state) }
+    pub(crate) fn new(
+        progress: &'r Progress,
+        names: RowNames<'r>,
+        file: &'r mut RowFile,
+    ) -> RowListener<'r> {
+        let state = RowState {
+            file,
+            next: 0,
+            waiting: std::collections::BTreeMap::new(),
+            error: None,
+        };
+        RowListener {
+            progress,
+            names,
+            state: Mutex::new(state),
+        }
     }
 
     /// The first error of writing.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = self
+            .state
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         match state.error {
             Some(error) => Err(Failure::io(&state.file.part, error)),
             None => Ok(()),
@@ -221,8 +266,17 @@ impl<'r> RowListener<'r> {
 impl RowState<'_> {
     fn write(&mut self, names: &RowNames<'_>, rows: &[Row]) -> io::Result<()> {
         for row in rows {
-            let run_id = names.run_ids.get((row.run - names.first_run) as usize).copied();
-            self.file.writer.write(names.scenario, names.policies[row.policy], row.run, &row.record, run_id)?;
+            let run_id = names
+                .run_ids
+                .get((row.run - names.first_run) as usize)
+                .copied();
+            self.file.writer.write(
+                names.scenario,
+                names.policies[row.policy],
+                row.run,
+                &row.record,
+                run_id,
+            )?;
         }
         Ok(())
     }
@@ -238,11 +292,16 @@ impl Listener for RowListener<'_> {
     }
 
     fn rows(&self, chunk: u64, rows: Vec<Row>) {
-        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         state.waiting.insert(chunk, rows);
         loop {
             let next = state.next;
-            let Some(rows) = state.waiting.remove(&next) else { return };
+            let Some(rows) = state.waiting.remove(&next) else {
+                return;
+            };
             if state.error.is_none()
                 && let Err(error) = state.write(&self.names, &rows)
             {

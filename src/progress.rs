@@ -16,14 +16,21 @@ impl Progress {
     /// Progress over `total` runs, shown on a terminal unless `quiet`.
     pub(crate) fn new(total: u64, quiet: bool) -> Progress {
         let shown = !quiet && std::io::stderr().is_terminal();
-        let target = if shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
+        let target = if shown {
+            ProgressDrawTarget::stderr_with_hz(8)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(Some(total), target);
         if let Ok(style) = ProgressStyle::with_template(
             "{msg:24!} [{bar:24}] {human_pos}/{human_len} runs, {per_sec}, {eta} left",
         ) {
             bar.set_style(style.progress_chars("=> "));
         }
-        Progress { bar, started: Instant::now() }
+        Progress {
+            bar,
+            started: Instant::now(),
+        }
     }
 
     /// Names what is being done.

@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Default)]
 pub struct Counts {
     entries: Vec<Entry>,
-    /// Index into `entries` plus one; zero is free. The length is a power of two, or zero.
+    /// Index into `entries` plus one; zero is free. The length is a power of two. Empty in a copy
+    /// that nothing was counted in yet: checkpoints are copies, and most are never taken up.
     slots: Vec<u32>,
 }
 
@@ -58,8 +59,9 @@ impl Counts {
 
     /// How often `key` was counted.
     pub fn get(&self, key: NonZeroU64) -> u32 {
-        if self.entries.is_empty() {
-            return 0;
+        if self.slots.is_empty() {
+            let entry = self.entries.iter().find(|entry| entry.key == key);
+            return entry.map_or(0, |entry| entry.count);
         }
         self.find(key).map_or(0, |index| self.entries[index].count)
     }
@@ -76,8 +78,10 @@ impl Counts {
 
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
-        for entry in &self.entries {
-            self.slots[entry.slot as usize] = 0;
+        if !self.slots.is_empty() {
+            for entry in &self.entries {
+                self.slots[entry.slot as usize] = 0;
+            }
         }
         self.entries.clear();
     }
@@ -89,11 +93,13 @@ impl Counts {
 
     /// The index of the entry of `key`, or the free slot where it belongs.
     fn find(&self, key: NonZeroU64) -> Result<usize, usize> {
-        let mask = self.slots.len() - 1;
-        let mut slot = (key.get().wrapping_mul(SPREAD) >> 32) as usize & mask;
+        let slots = self.slots.as_slice();
+        let mask = slots.len() - 1;
+        let mut slot = (key.get().wrapping_mul(SPREAD) >> 32) as usize;
         loop {
-            match self.slots[slot] {
-                0 => return Err(slot),
+            let place = slot & mask;
+            match slots[place] {
+                0 => return Err(place),
                 taken => {
                     let index = taken as usize - 1;
                     if self.entries[index].key == key {
@@ -101,7 +107,7 @@ impl Counts {
                     }
                 }
             }
-            slot = (slot + 1) & mask;
+            slot += 1;
         }
     }
 
@@ -114,8 +120,11 @@ impl Counts {
         self.slots[slot] = self.entries.len() as u32;
     }
 
+    #[cold]
     fn grow(&mut self) {
-        let size = (self.slots.len() * 2).max(FIRST_SLOTS);
+        let size = (2 * (self.entries.len() + 1))
+            .next_power_of_two()
+            .max(FIRST_SLOTS);
         self.slots.clear();
         self.slots.resize(size, 0);
         for index in 0..self.entries.len() {
@@ -132,13 +141,14 @@ impl Clone for Counts {
     fn clone(&self) -> Counts {
         Counts {
             entries: self.entries.clone(),
-            slots: self.slots.clone(),
+            slots: Vec::new(),
         }
     }
 
+    /// Reuses memory.
     fn clone_from(&mut self, source: &Counts) {
         self.entries.clone_from(&source.entries);
-        self.slots.clone_from(&source.slots);
+        self.slots.clear();
     }
 }
 
@@ -206,6 +216,9 @@ mod tests {
                 let count: &mut u32 = expected.entry(key).or_default();
                 *count += 1;
                 proptest::prop_assert_eq!(counts.add(key), *count);
+                let known = reused.get(key);
+                reused.add(key);
+                proptest::prop_assert_eq!(reused.get(key), known + 1);
                 reused.clone_from(&counts);
             }
             for (key, count) in &expected {

@@ -7,7 +7,7 @@ mod sample;
 use std::time::Instant;
 
 use holdback_reports::summary::Summary;
-use holdback_reports::{csv, table};
+use holdback_reports::{folder, table};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,8 +25,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         print!("{}", table::render(&summary, table::Style::default()));
         return Ok(());
     };
-    std::fs::create_dir_all(directory)?;
-    std::fs::write(format!("{directory}/summary.csv"), csv::render(&summary))?;
-    std::fs::write(format!("{directory}/summary.json"), summary.to_json()?)?;
+    let started = Instant::now();
+    let files = folder::files(&summary)?;
+    eprintln!("files: {:?}", started.elapsed());
+    std::fs::create_dir_all(format!("{directory}/plots"))?;
+    for file in &files {
+        std::fs::write(format!("{directory}/{}", file.path), &file.content)?;
+    }
+    let manifest = folder::manifest(&summary, &files).to_json()?;
+    std::fs::write(format!("{directory}/manifest.json"), manifest)?;
     Ok(())
 }

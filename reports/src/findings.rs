@@ -118,7 +118,7 @@ impl About<'_> {
 
     fn nothing_answers(&self, base: &Cell) -> Finding {
         let causes = base.causes.first().map_or_else(String::new, |c| {
-            format!("; most often `{}` under {}", c.cause, base.policy)
+            format!("; most often {} under {}", c.cause, named(&base.policy))
         });
         let text = format!("No policy ends a single run with an answer{causes}.");
         self.finding(FindingKind::Headline, None, 0.0, text)
@@ -129,10 +129,10 @@ impl About<'_> {
         let gain = difference.map_or(0.0, |d| d.value);
         let mut text = format!(
             "{} answers {} of runs, {} points more than {} ({}){}.",
-            cell.policy,
+            named(&cell.policy),
             percent(answered(cell)),
             fixed(gain * 100.0, 1),
-            base.policy,
+            named(&base.policy),
             difference.map_or_else(String::new, |d| interval_in_points(d.interval)),
             self.price_change(cell, base),
         );
@@ -165,10 +165,8 @@ impl About<'_> {
             .filter(|name| **name != cell.policy);
         match others.count() {
             0 => String::new(),
-            1 => " One other policy answers as many within noise, at a higher price.".to_owned(),
-            n => format!(
-                " {n} other policies answer as many within noise; its answers are the cheapest."
-            ),
+            1 => " One other policy answers as many within noise.".to_owned(),
+            n => format!(" {n} other policies answer as many within noise."),
         }
     }
 
@@ -186,14 +184,14 @@ impl About<'_> {
                 )),
         );
         let text = match (self.scenario.cells.len(), worse) {
-            (1, _) => format!("{} answers {rate} of runs.", base.policy),
+            (1, _) => format!("{} answers {rate} of runs.", named(&base.policy)),
             (_, 0) => format!(
                 "Nothing differs beyond noise in how many runs are answered: {} answers {rate}.",
                 base.policy
             ),
             (_, n) => format!(
                 "No policy answers more runs than {} ({rate}) beyond noise; {n} {} fewer.",
-                base.policy,
+                named(&base.policy),
                 if n == 1 { "answers" } else { "answer" },
             ),
         };
@@ -211,7 +209,7 @@ impl About<'_> {
         let text = format!(
             "The reserve of {} lowers the answered rate by {} points ({}): in {} of {} runs the turn \
              that crossed into the reserve asked for a tool and was failed without having been told.{also}",
-            worst.policy,
+            named(&worst.policy),
             fixed(-change(worst) * 100.0, 1),
             interval_in_points(worst.comparison.as_ref()?.answered().interval),
             count(worst.event(UNANNOUNCED)),
@@ -243,7 +241,7 @@ impl About<'_> {
             .find(|cause| cause.outcome != "answered");
         let reason = cause.map_or_else(String::new, |cause| {
             format!(
-                "; {} of {} runs end with `{}`",
+                "; {} of {} runs end with {}",
                 count(cause.runs),
                 count(self.scenario.runs),
                 cause.cause
@@ -251,9 +249,9 @@ impl About<'_> {
         });
         let text = format!(
             "{} answers {} points fewer runs than {} ({}){reason}.{}",
-            worst.policy,
+            named(&worst.policy),
             fixed(-change(worst) * 100.0, 1),
-            self.baseline,
+            named(self.baseline),
             interval_in_points(worst.comparison.as_ref()?.answered().interval),
             also(&lower[1..]),
         );
@@ -276,9 +274,17 @@ impl About<'_> {
         if rate(&most) < NOTEWORTHY {
             return None;
         }
-        let mut text = format!("{} overspends in {}", most.policy, overspend_words(most));
+        let mut text = format!(
+            "{} overspends in {}",
+            named(&most.policy),
+            overspend_words(most)
+        );
         if self.clearly_apart(most, least) {
-            text.push_str(&format!(", {} in {}", least.policy, overspend_words(least)));
+            text.push_str(&format!(
+                ", {} in {}",
+                named(&least.policy),
+                overspend_words(least)
+            ));
         }
         text.push('.');
         let differs = most.event("ledger_differs");
@@ -320,7 +326,7 @@ impl About<'_> {
         }
         let text = format!(
             "Under {} a paid answer was discarded in {} of {} runs because it crossed a limit.",
-            most.policy,
+            named(&most.policy),
             count(discarded(most)),
             count(self.scenario.runs),
         );
@@ -354,7 +360,7 @@ impl About<'_> {
             format!(
                 "{} calls a kill again under {} (USD {} a run)",
                 fixed(each, 1),
-                cell.policy,
+                named(&cell.policy),
                 usd(repaid)
             )
         };
@@ -373,6 +379,15 @@ impl About<'_> {
 }
 
 const UNANNOUNCED: &str = "violation_unannounced";
+
+/// A policy's name as part of a sentence: quoted where it could be read as words of it.
+fn named(policy: &str) -> String {
+    if policy.contains(|c: char| c.is_whitespace() || c == ',') {
+        format!("\u{201c}{policy}\u{201d}")
+    } else {
+        policy.to_owned()
+    }
+}
 
 fn verdict(cell: &Cell) -> Option<Verdict> {
     cell.comparison
@@ -430,7 +445,7 @@ fn also(others: &[&Cell]) -> String {
     let names = |cells: &[&Cell]| {
         let named: Vec<String> = cells
             .iter()
-            .map(|cell| format!("{} ({})", cell.policy, points(change(cell))))
+            .map(|cell| format!("{} ({})", named(&cell.policy), points(change(cell))))
             .collect();
         named.join(", ")
     };
@@ -440,3 +455,6 @@ fn also(others: &[&Cell]) -> String {
         n => format!(" So do {n} others, next {}.", names(&others[..2])),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,10 +9,14 @@
 
 pub mod csv;
 mod findings;
+pub mod folder;
+pub mod html;
 pub mod manifest;
+pub mod markdown;
 pub mod measure;
 pub mod numbers;
 mod observed;
+pub mod plots;
 pub mod runs;
 pub mod stats;
 pub mod study;

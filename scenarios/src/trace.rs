@@ -813,7 +813,7 @@ mod tests {
         let missing = Reader::open(&folder.path().join("run.jsonl")).unwrap_err();
         assert_eq!(missing.hint.as_deref(), Some("did you mean `runs.jsonl`?"));
         let directory = Reader::open(folder.path()).unwrap_err();
-        assert_eq!(directory.found, "a directory");
+        assert_eq!(&*directory.found, "a directory");
     }
 
     #[test]

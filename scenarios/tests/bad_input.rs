@@ -316,6 +316,26 @@ fn a_wrong_policy_is_refused_where_it_is_wrong() {
             "family = \"caps\"\n[limits]\non_exhausted = { costs = \"stop\" }",
             &["did you mean `cost`?"],
         ),
+        (
+            "preset = \"crewaii\"",
+            &["preset", "did you mean `crewai`?"],
+        ),
+        (
+            "preset = \"openai-agents\"\nlimits = { preset = \"crewai\", max_turns = 1 }",
+            &["one `preset`"],
+        ),
+        (
+            "family = \"caps\"\nlimits = { max_cost_usd = 1, on_exhausted = { cost = \"final_turn_inside\" } }",
+            &["`on_exhausted.cost`", "final_turn_inside only for turns"],
+        ),
+        (
+            "family = \"caps\"\nlimits = { max_time_s = 0.0000001 }",
+            &["limits.max_time_s", "at most 6 decimals"],
+        ),
+        (
+            "family = \"caps\"\nlimits = { max_turns = 0 }",
+            &["limits.max_turns", "every run would fail"],
+        ),
         ("family = \"cap\"", &["did you mean `caps`?"]),
         (
             "family = \"caps\"\nattempts = 3",

@@ -380,6 +380,23 @@ fn caps_take_one_rule_or_one_by_dimension() {
     assert_eq!(policy.money_cap(), Some(usd("1")));
 }
 
+#[test]
+fn a_preset_stands_beside_the_limits_that_override_it() {
+    let policy = policy(
+        "name = \"p\"\npreset = \"crewai\"\nlimits = { max_turns = \"unlimited\", max_time_s = 60 }",
+    );
+    assert_eq!(policy.family, Family::Caps);
+    assert_eq!(
+        policy.limits["max_turns"], "unlimited",
+        "it takes the preset's cap away"
+    );
+    assert_eq!(policy.limits["max_time_s"], "60");
+    let Settings::Caps(settings) = &policy.settings else {
+        panic!("caps")
+    };
+    assert_eq!(settings.preset.as_deref(), Some("crewai"));
+}
+
 const STUDY: &str = r#"
 name = "st"
 scenarios = ["scheduled-briefing", "tool-hungry"]

@@ -42,7 +42,11 @@ fn largest_call(scenario: &Scenario) -> Option<Money> {
             .try_fold(Money::ZERO, |most, cost| Some(most.max(cost?)));
     }
     let model = &scenario.model;
-    Some(tokens_at(&dearest_price(model)?, model.context_window?, model.max_output_tokens?))
+    Some(tokens_at(
+        &dearest_price(model)?,
+        model.context_window?,
+        model.max_output_tokens?,
+    ))
 }
 
 fn tokens_at(price: &Price, input: u64, output: u64) -> Money {
@@ -54,7 +58,9 @@ fn tokens_at(price: &Price, input: u64, output: u64) -> Money {
 /// Every rate at its dearest tier.
 fn dearest_price(model: &Model) -> Option<Price> {
     let base = model.price?;
-    let Some(long) = model.long_context else { return Some(base) };
+    let Some(long) = model.long_context else {
+        return Some(base);
+    };
     Some(Price {
         input: base.input.max(long.price.input),
         cached_input: base.cached_input.max(long.price.cached_input),
@@ -86,7 +92,12 @@ fn uncounted_tools(scenario: &Scenario, policy: &Policy) -> Option<Money> {
 }
 
 fn dearest_tool(scenario: &Scenario) -> Money {
-    scenario.tools.iter().map(|tool| tool.cost).max().unwrap_or(Money::ZERO)
+    scenario
+        .tools
+        .iter()
+        .map(|tool| tool.cost)
+        .max()
+        .unwrap_or(Money::ZERO)
 }
 
 fn tool_call_cap(policy: &Policy) -> Option<i64> {
@@ -98,8 +109,14 @@ fn tool_call_cap(policy: &Policy) -> Option<i64> {
         Family::RunLimits | Family::Caps => cap("max_tool_calls"),
         Family::UsageLimits => {
             let extension = policy.limits.get("toolBudgetExtension");
-            let part = |key: &str| extension.and_then(|e| e.get(key)).and_then(serde_json::Value::as_i64);
-            let granted = part("increment").unwrap_or(0).checked_mul(part("maxExtensions").unwrap_or(0))?;
+            let part = |key: &str| {
+                extension
+                    .and_then(|e| e.get(key))
+                    .and_then(serde_json::Value::as_i64)
+            };
+            let granted = part("increment")
+                .unwrap_or(0)
+                .checked_mul(part("maxExtensions").unwrap_or(0))?;
             cap("maxToolCalls")?.checked_add(granted)
         }
     }

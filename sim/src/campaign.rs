@@ -28,6 +28,12 @@ pub trait Workload: Sync {
     /// Prepares the world for a run; for workloads whose runs differ by more than their luck.
     fn select(&self, world: &mut Self::World, run: u64);
 
+    /// True if the twin of a run is the run without any engine, so that a run in which no policy could
+    /// be noticed is its own twin.
+    fn twin_is_a_run(&self) -> bool {
+        true
+    }
+
     /// Novel results that the run gathers without any engine; `None` if there is no end to it.
     fn twin(&self, world: &mut Self::World, run: u64) -> Option<u64>;
 }
@@ -46,12 +52,20 @@ pub struct RunSet {
 impl RunSet {
     /// Runs `from..to`.
     pub fn range(from: u64, to: u64) -> RunSet {
-        RunSet { first: from, step: 1, count: to.saturating_sub(from) }
+        RunSet {
+            first: from,
+            step: 1,
+            count: to.saturating_sub(from),
+        }
     }
 
     /// The runs of shard `shard` (from 0) of `shards` out of `0..runs`: every `shards`-th.
     pub fn shard(shard: u64, shards: u64, runs: u64) -> RunSet {
-        RunSet { first: shard, step: shards, count: (runs.saturating_sub(shard)).div_ceil(shards) }
+        RunSet {
+            first: shard,
+            step: shards,
+            count: (runs.saturating_sub(shard)).div_ceil(shards),
+        }
     }
 
     fn run(&self, index: u64) -> u64 {
@@ -84,7 +98,10 @@ pub struct Campaign {
 impl Campaign {
     /// A campaign without runs.
     pub fn empty(policies: usize) -> Campaign {
-        let cell = || CellTally { tally: Tally::new(), pairs: Pairs::default() };
+        let cell = || CellTally {
+            tally: Tally::new(),
+            pairs: Pairs::default(),
+        };
         Campaign {
             cells: std::iter::repeat_with(cell).take(policies).collect(),
             twin_evidence: 0,
@@ -172,7 +189,9 @@ pub fn campaign<L: Workload>(
             });
         }
     });
-    total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    total
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A thread's share of a campaign.
@@ -206,7 +225,11 @@ impl<'c, L: Workload> Worker<'c, L> {
             self.run(run);
             done += self.policies.len() as u64;
             if listener.wants_rows() {
-                let row = |(policy, record): (usize, &RunRecord)| Row { policy, run, record: *record };
+                let row = |(policy, record): (usize, &RunRecord)| Row {
+                    policy,
+                    run,
+                    record: *record,
+                };
                 rows.extend(self.records.iter().enumerate().map(row));
             }
         }
@@ -229,7 +252,13 @@ impl<'c, L: Workload> Worker<'c, L> {
             cell.tally.add(run, record);
             cell.pairs.add(run, answered(record), there);
         }
-        match self.workload.twin(&mut self.world, run) {
+        // A run that answered and in which no policy could be noticed is its own twin.
+        let untouched = |record: &&RunRecord| record.untouched && answered(record);
+        let twin = match self.records.iter().find(untouched) {
+            Some(record) if self.workload.twin_is_a_run() => Some(record.evidence),
+            _ => self.workload.twin(&mut self.world, run),
+        };
+        match twin {
             Some(evidence) => {
                 self.campaign.twin_evidence += evidence;
                 self.campaign.twin_groups[(run % GROUPS as u64) as usize] += evidence;
@@ -240,7 +269,12 @@ impl<'c, L: Workload> Worker<'c, L> {
 }
 
 /// Runs one run under one policy before a witness.
-pub fn watch<L: Workload, T: Witness>(workload: &L, policy: &CompiledPolicy, run: u64, witness: &mut T) -> RunRecord {
+pub fn watch<L: Workload, T: Witness>(
+    workload: &L,
+    policy: &CompiledPolicy,
+    run: u64,
+    witness: &mut T,
+) -> RunRecord {
     let mut world = workload.world();
     workload.select(&mut world, run);
     Runner::new(policy).run(policy, &mut world, run, witness)

@@ -1,6 +1,5 @@
 //! Recorded runs made ready to be played (design section 8).
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use holdback_engine::protocol::ToolId;
@@ -44,8 +43,6 @@ pub struct Recorder {
     price: Option<Price>,
     skip_dialogue: bool,
     pseudo: ToolId,
-    /// Runs that were left out, by reason.
-    pub left_out: BTreeMap<LeftOut, u64>,
 }
 
 impl Recorder {
@@ -58,7 +55,6 @@ impl Recorder {
             price,
             skip_dialogue,
             pseudo,
-            left_out: BTreeMap::new(),
         }
     }
 
@@ -67,23 +63,23 @@ impl Recorder {
         &self.names
     }
 
-    /// The record of a run, or `None` if it is left out, which is counted.
-    pub fn record(&mut self, run: &Run, names: &Names) -> Option<Record> {
-        match self.convert(run, names) {
-            Ok(record) => Some(record),
-            Err(reason) => {
-                *self.left_out.entry(reason).or_default() += 1;
-                None
-            }
-        }
+    /// Forgets which names of a trace are which tools: another trace numbers its names anew.
+    pub fn forget_names(&mut self) {
+        self.numbers.clear();
     }
 
-    fn convert(&mut self, run: &Run, names: &Names) -> Result<Record, LeftOut> {
+    /// The record of a run.
+    ///
+    /// # Errors
+    /// Why the run cannot be played.
+    pub fn record(&mut self, run: &Run, names: &Names) -> Result<Record, LeftOut> {
         let last = run.turns.len().checked_sub(1).ok_or(LeftOut::NoTurns)?;
         let mut turns = Vec::with_capacity(run.turns.len());
         let mut calls = Vec::with_capacity(run.all_calls().len());
         for (at, turn) in run.turns.iter().enumerate() {
-            let cost = turn.cost_or_priced(self.price.as_ref()).ok_or(LeftOut::NoCost)?;
+            let cost = turn
+                .cost_or_priced(self.price.as_ref())
+                .ok_or(LeftOut::NoCost)?;
             let first = calls.len() as u32;
             for call in run.calls(turn) {
                 let tool = self.number(call.tool, names);
@@ -118,7 +114,9 @@ impl Recorder {
             run_id: run.run_id.clone(),
             turns,
             calls,
-            answered: run.final_answer.unwrap_or(run.turns[last].call_count() == 0),
+            answered: run
+                .final_answer
+                .unwrap_or(run.turns[last].call_count() == 0),
         })
     }
 

@@ -23,7 +23,9 @@ impl<M: Clone + Default> Runner<M> {
     pub fn new(policy: &CompiledPolicy) -> Runner<M> {
         match &policy.engine {
             Engine::RunLimits(configs) => Runner::RunLimits(Box::new(Driver::new(&configs.first))),
-            Engine::UsageLimits(configs) => Runner::UsageLimits(Box::new(Driver::new(&configs.first))),
+            Engine::UsageLimits(configs) => {
+                Runner::UsageLimits(Box::new(Driver::new(&configs.first)))
+            }
             Engine::Caps(configs) => Runner::Caps(Box::new(Driver::new(&configs.first))),
         }
     }
@@ -43,7 +45,9 @@ impl<M: Clone + Default> Runner<M> {
             (Runner::UsageLimits(driver), Engine::UsageLimits(configs)) => {
                 driver.run(&plan(policy, configs), world, run, witness)
             }
-            (Runner::Caps(driver), Engine::Caps(configs)) => driver.run(&plan(policy, configs), world, run, witness),
+            (Runner::Caps(driver), Engine::Caps(configs)) => {
+                driver.run(&plan(policy, configs), world, run, witness)
+            }
             _ => unreachable!("a runner is used with the policy that it was made for"),
         }
     }

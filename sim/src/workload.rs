@@ -25,7 +25,11 @@ impl<'s> Prepared<'s> {
     ///
     /// # Errors
     /// If a policy cannot be used with the scenario.
-    pub fn new(scenario: &'s Scenario, policies: &[Policy], seed: u64) -> Result<Prepared<'s>, CompileError> {
+    pub fn new(
+        scenario: &'s Scenario,
+        policies: &[Policy],
+        seed: u64,
+    ) -> Result<Prepared<'s>, CompileError> {
         let mut names = ToolNames::new(scenario);
         let as_reported = scenario.script.as_ref().is_some_and(bills_costs);
         let ledger = Ledger {
@@ -58,8 +62,20 @@ impl<'s> Prepared<'s> {
     }
 
     /// Runs the scenario under all policies; pairs are formed with the policy at `baseline`.
-    pub fn campaign(&self, baseline: usize, runs: RunSet, threads: usize, listener: &dyn Listener) -> Campaign {
-        self.with(CampaignOf { policies: &self.policies, baseline, runs, threads, listener })
+    pub fn campaign(
+        &self,
+        baseline: usize,
+        runs: RunSet,
+        threads: usize,
+        listener: &dyn Listener,
+    ) -> Campaign {
+        self.with(CampaignOf {
+            policies: &self.policies,
+            baseline,
+            runs,
+            threads,
+            listener,
+        })
     }
 
     /// Does something with the workload, whichever kind it is.
@@ -71,7 +87,10 @@ impl<'s> Prepared<'s> {
                 names: &self.names,
                 key: self.key,
             }),
-            None => visitor.visit(&SyntheticWorkload { compiled: &self.compiled, key: self.key }),
+            None => visitor.visit(&SyntheticWorkload {
+                compiled: &self.compiled,
+                key: self.key,
+            }),
         }
     }
 }
@@ -105,7 +124,14 @@ impl Visitor for CampaignOf<'_> {
     type Output = Campaign;
 
     fn visit<L: Workload>(self, workload: &L) -> Campaign {
-        campaign(workload, self.policies, self.baseline, self.runs, self.threads, self.listener)
+        campaign(
+            workload,
+            self.policies,
+            self.baseline,
+            self.runs,
+            self.threads,
+            self.listener,
+        )
     }
 }
 
@@ -125,7 +151,11 @@ impl<'s> Workload for SyntheticWorkload<'s> {
 
     fn twin(&self, world: &mut Synthetic<'s>, run: u64) -> Option<u64> {
         // A twin whose demand has no end would run into the bound each time.
-        if self.compiled.endless() { None } else { twin_evidence(world, run) }
+        if self.compiled.endless() {
+            None
+        } else {
+            twin_evidence(world, run)
+        }
     }
 }
 
@@ -176,6 +206,10 @@ impl<'r> Workload for Replay<'r> {
         world.load(&self.records[(run - self.offset) as usize]);
     }
 
+    fn twin_is_a_run(&self) -> bool {
+        false
+    }
+
     fn twin(&self, _world: &mut Recorded<'r>, run: u64) -> Option<u64> {
         Some(self.records[(run - self.offset) as usize].distinct_results())
     }
@@ -200,5 +234,10 @@ impl Replay<'_> {
 
 /// What a ledger of recorded runs knows: the recorded cost, and the price if one was given.
 pub fn replay_ledger(price: Option<Price>, budget: Option<Money>) -> Ledger {
-    Ledger { price, as_reported: price.is_none(), budget, checkpoint_cost: Money::ZERO }
+    Ledger {
+        price,
+        as_reported: price.is_none(),
+        budget,
+        checkpoint_cost: Money::ZERO,
+    }
 }

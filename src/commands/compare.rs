@@ -1,5 +1,7 @@
 //! `holdback compare`: scenarios times policies, run by run on the same luck.
 
+use holdback_reports::stats::CONFIDENCE;
+use holdback_reports::stats::proportion::wilson;
 use holdback_reports::study::StudyResult;
 use holdback_reports::summary::Summary;
 use holdback_scenarios::{Scenario, Study};
@@ -40,8 +42,18 @@ pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
         .iter()
         .map(|scenario| prepare(scenario, &study))
         .collect::<Result<_, _>>()?;
-    let identity = Identity { study: study.name.clone(), seed: study.seed, runs: study.runs };
-    let folder = args.shared.out.as_deref().map(|path| Folder::open(path, &identity)).transpose()?;
+    let identity = Identity {
+        study: study.name.clone(),
+        seed: study.seed,
+        runs: study.runs,
+        command: setting.command.clone(),
+    };
+    let folder = args
+        .shared
+        .out
+        .as_deref()
+        .map(|path| Folder::open(path, &identity))
+        .transpose()?;
     let mut rows = match &folder {
         Some(folder) if args.shared.per_run => Some(folder.rows()?),
         _ => None,
@@ -51,8 +63,11 @@ pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
     let mut result = setting.empty_result();
     for (scenario, prepared) in study.scenarios.iter().zip(&prepared) {
         progress.scenario(&scenario.name);
-        let (campaign, runs) = measure(args, &setting, scenario, prepared, &progress, rows.as_mut())?;
-        result.scenarios.push(scenario_info(scenario, &study, campaign, runs));
+        let (campaign, runs) =
+            measure(args, &setting, scenario, prepared, &progress, rows.as_mut())?;
+        result
+            .scenarios
+            .push(scenario_info(scenario, &study, campaign, runs));
     }
     if let Some(rows) = rows {
         rows.finish()?;
@@ -81,7 +96,11 @@ fn measure(
             Some(file) => {
                 let names = RowNames {
                     scenario: &scenario.name,
-                    policies: study.policies.iter().map(|policy| policy.name.as_str()).collect(),
+                    policies: study
+                        .policies
+                        .iter()
+                        .map(|policy| policy.name.as_str())
+                        .collect(),
                     run_ids: Vec::new(),
                     first_run: 0,
                 };
@@ -92,9 +111,11 @@ fn measure(
             }
         };
         campaign.merge(&more);
-        let Some(precision) = args.precision else { return Ok((campaign, runs)) };
+        let Some(precision) = args.precision else {
+            return Ok((campaign, runs));
+        };
         let known = campaign.cells.iter().all(|cell| {
-            let interval = holdback_reports::stats::wilson(cell.tally.answered, cell.tally.runs);
+            let interval = wilson(cell.tally.answered, cell.tally.runs, CONFIDENCE);
             (interval.hi - interval.lo) * 50.0 <= precision
         });
         if known || runs > MOST_RUNS / 2 {
@@ -126,18 +147,38 @@ fn finish(
 fn command(args: &Compare, study: &Study) -> String {
     let mut words = vec!["holdback compare".to_owned()];
     words.extend(args.study.as_deref().map(quoted));
-    for (option, values) in [("--scenario", &args.scenarios), ("--policy", &args.policies)] {
-        words.extend(values.iter().map(|value| format!("{option} {}", quoted(value))));
+    for (option, values) in [
+        ("--scenario", &args.scenarios),
+        ("--policy", &args.policies),
+    ] {
+        words.extend(
+            values
+                .iter()
+                .map(|value| format!("{option} {}", quoted(value))),
+        );
     }
-    words.extend(args.baseline.as_deref().map(|name| format!("--baseline {}", quoted(name))));
+    words.extend(
+        args.baseline
+            .as_deref()
+            .map(|name| format!("--baseline {}", quoted(name))),
+    );
     words.push(format!("--runs {} --seed {}", study.runs, study.seed));
-    words.extend(args.precision.map(|precision| format!("--precision {precision}")));
-    words.extend(args.prices.as_deref().map(|path| format!("--prices {}", quoted(&path.display().to_string()))));
+    words.extend(
+        args.precision
+            .map(|precision| format!("--precision {precision}")),
+    );
+    words.extend(
+        args.prices
+            .as_deref()
+            .map(|path| format!("--prices {}", quoted(&path.display().to_string()))),
+    );
     words.join(" ")
 }
 
 fn explain_options(args: &Compare) -> String {
-    args.study.as_deref().map_or_else(String::new, |study| format!("--study {}", quoted(study)))
+    args.study
+        .as_deref()
+        .map_or_else(String::new, |study| format!("--study {}", quoted(study)))
 }
 
 fn quoted(word: &str) -> String {

@@ -22,7 +22,10 @@ pub(super) fn run(args: &List) -> Result<Verdict, Failure> {
         Listed::Prices => prices(),
     };
     print(&match args.format {
-        ListFormat::Names => entries.iter().map(|entry| format!("{}\n", entry.name)).collect(),
+        ListFormat::Names => entries
+            .iter()
+            .map(|entry| format!("{}\n", entry.name))
+            .collect(),
         ListFormat::Table => table(&entries),
         ListFormat::Json => {
             let list: Vec<_> = entries
@@ -39,7 +42,11 @@ fn scenarios() -> Vec<Entry> {
     let kind = |scripted: bool| if scripted { "scripted" } else { "drawn" }.to_owned();
     library::scenarios()
         .into_iter()
-        .map(|scenario| Entry { name: scenario.name, kind: kind(scenario.script.is_some()), summary: scenario.summary })
+        .map(|scenario| Entry {
+            name: scenario.name,
+            kind: kind(scenario.script.is_some()),
+            summary: scenario.summary,
+        })
         .collect()
 }
 
@@ -52,7 +59,10 @@ fn policies() -> Vec<Entry> {
     let framework = presets::all().iter().map(|preset| Entry {
         name: preset.name.to_owned(),
         kind: "caps preset".to_owned(),
-        summary: format!("{} {}: {}", preset.framework, preset.version, preset.summary),
+        summary: format!(
+            "{} {}: {}",
+            preset.framework, preset.version, preset.summary
+        ),
     });
     own.chain(framework).collect()
 }
@@ -60,7 +70,11 @@ fn policies() -> Vec<Entry> {
 fn studies() -> Vec<Entry> {
     library::study_names()
         .into_iter()
-        .map(|name| Entry { name: name.to_owned(), kind: "study".to_owned(), summary: String::new() })
+        .map(|name| Entry {
+            name: name.to_owned(),
+            kind: "study".to_owned(),
+            summary: String::new(),
+        })
         .collect()
 }
 
@@ -82,15 +96,26 @@ fn prices() -> Vec<Entry> {
 
 /// Names and kinds in columns, summaries wrapped beside them within 100 columns.
 fn table(entries: &[Entry]) -> String {
-    let name_width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
-    let kind_width = entries.iter().map(|entry| entry.kind.chars().count()).max().unwrap_or(0);
+    let name_width = entries
+        .iter()
+        .map(|entry| entry.name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let kind_width = entries
+        .iter()
+        .map(|entry| entry.kind.chars().count())
+        .max()
+        .unwrap_or(0);
     let left = name_width + kind_width + 4;
     let room = 100_usize.saturating_sub(left).max(30);
     let mut text = String::new();
     for entry in entries {
         let mut lines = wrap(&entry.summary, room).into_iter();
         let first = lines.next().unwrap_or_default();
-        let line = format!("{:name_width$}  {:kind_width$}  {first}", entry.name, entry.kind);
+        let line = format!(
+            "{:name_width$}  {:kind_width$}  {first}",
+            entry.name, entry.kind
+        );
         text.push_str(line.trim_end());
         text.push('\n');
         for line in lines {

@@ -11,11 +11,17 @@ use crate::failure::{Failure, print, remark};
 use crate::output::Folder;
 
 /// Prints a summary in the format that was asked for.
-pub(super) fn summary(summary: &Summary, shared: &Shared, folder: Option<&Folder>) -> Result<(), Failure> {
+pub(super) fn summary(
+    summary: &Summary,
+    shared: &Shared,
+    folder: Option<&Folder>,
+) -> Result<(), Failure> {
     let text = match shared.format {
         Format::Table => table::render(summary, style()),
         Format::Csv => holdback_reports::csv::render(summary),
-        Format::Json => summary.to_json().map_err(|error| Failure::Internal(error.to_string()))?,
+        Format::Json => summary
+            .to_json()
+            .map_err(|error| Failure::Internal(error.to_string()))?,
         Format::Markdown => holdback_reports::markdown::render(summary),
     };
     print(&text)?;
@@ -27,9 +33,14 @@ pub(super) fn summary(summary: &Summary, shared: &Shared, folder: Option<&Folder
     Ok(())
 }
 
+/// Colour only on a terminal, and never against `NO_COLOR` (<https://no-color.org>).
 fn style() -> Style {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    if colour { Style::coloured() } else { Style::plain() }
+    let colour = std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    Style {
+        colour,
+        ..Style::default()
+    }
 }
 
 /// Says on stderr how long the runs took.
@@ -39,5 +50,7 @@ pub(super) fn timing(shared: &Shared, runs: u64, elapsed: Duration) {
     }
     let seconds = elapsed.as_secs_f64();
     let rate = runs as f64 / seconds.max(1e-9);
-    remark(&format!("{runs} runs in {seconds:.2} s ({rate:.0} runs a second)"));
+    remark(&format!(
+        "{runs} runs in {seconds:.2} s ({rate:.0} runs a second)"
+    ));
 }

@@ -36,7 +36,10 @@ impl Setting<'_> {
             seed: study.seed,
             runs: study.runs,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            baseline: study.policies.get(study.baseline).map_or_else(String::new, |policy| policy.name.clone()),
+            baseline: study
+                .policies
+                .get(study.baseline)
+                .map_or_else(String::new, |policy| policy.name.clone()),
             command: self.command.clone(),
             explain_options: self.explain_options.clone(),
             runs_per_month: self.runs_per_month,
@@ -72,7 +75,12 @@ pub(crate) fn run_scenario(
 }
 
 /// A scenario with what was measured in it.
-pub(crate) fn scenario_info(scenario: &Scenario, study: &Study, campaign: Campaign, runs: u64) -> ScenarioInfo {
+pub(crate) fn scenario_info(
+    scenario: &Scenario,
+    study: &Study,
+    campaign: Campaign,
+    runs: u64,
+) -> ScenarioInfo {
     let twin = (campaign.twins_without_end == 0).then_some(Twin {
         evidence: campaign.twin_evidence,
         groups: campaign.twin_groups,
@@ -86,7 +94,9 @@ pub(crate) fn scenario_info(scenario: &Scenario, study: &Study, campaign: Campai
         explain: String::new(),
         left_out: BTreeMap::new(),
         twin,
-        cells: cells(&study.policies, study.baseline, campaign.cells, |policy| overspend_bound(scenario, policy)),
+        cells: cells(&study.policies, study.baseline, campaign.cells, |policy| {
+            overspend_bound(scenario, policy)
+        }),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::cause::Cause;
 use super::check;
 use super::engine::Run;
-use super::reserve;
+use super::reserve::{self, Entered};
 use super::rule::Rule;
 use super::rules::AnswerOverCap;
 use super::state::{Attempt, Failed, Origin, Phase};
@@ -14,21 +14,16 @@ use crate::protocol::{
 };
 
 impl<O: Observer> Run<'_, O> {
-    /// A2 to A4. The reserve that was found before the step holds for all its attempts; only where
-    /// there was none may a retry find one.
+    /// A2 to A4.
     pub(super) fn attempt(&mut self) -> Action {
         if let Some(cause) = check::before_attempt(self.config, &self.state.counters, self.now) {
             return self.blocked(cause);
         }
-        let used = &self.state.counters;
-        let control = self
-            .state
-            .step_reserve
-            .or_else(|| reserve::entered(self.config, used, true));
+        let control = self.control();
         if O::ACTIVE
             && let Some(entered) = control
         {
-            let cause = entered.cause(self.config, used);
+            let cause = entered.cause(self.config, &self.state.counters);
             self.decide(Verdict::Announced, cause, None);
         }
         let state = &mut *self.state;
@@ -43,6 +38,18 @@ impl<O: Observer> Run<'_, O> {
             idle_timeout: None,
             instruction: control.map(|entered| Instruction::SynthesisOnly(entered.limiter())),
         })
+    }
+
+    /// A3. The reserve that was found before the step holds for all its attempts; only where there
+    /// was none may a retry find one. Nothing that a reserve looks at changes before the first.
+    fn control(&self) -> Option<Entered> {
+        let used = &self.state.counters;
+        match self.state.step_reserve {
+            None if self.state.attempt > 0 => {
+                reserve::entered(self.config, used, used.tool_calls, true)
+            }
+            found => found,
+        }
     }
 
     /// A5: the usage of a failed attempt counts, too.

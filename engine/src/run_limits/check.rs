@@ -1,5 +1,7 @@
 //! The hard checks: before an operation, and after its usage was recorded (reference, sections 4
 //! and 5).
+//!
+//! All comparisons of a check are made at once: nearly always, none of them holds.
 
 use super::cause::Cause;
 use super::config::Config;
@@ -14,40 +16,50 @@ pub(super) const fn past_deadline(config: &Config, now: Micros) -> bool {
 /// Why a step may not start, if it may not: deadline, then cost, then steps. A limit that is
 /// reached refuses.
 pub(super) fn before_step(config: &Config, used: &Counters, now: Micros) -> Option<Cause> {
-    if let Some(cause) = time_or_cost(Rule::BeforeStep, config, used, now) {
-        return Some(cause);
+    let time = past_deadline(config, now);
+    let cost = used.cost >= config.cost;
+    let steps = used.steps >= config.steps;
+    if !(time | cost | steps) {
+        return None;
     }
-    reached(Rule::BeforeStep, Limiter::Steps, used.steps, config.steps)
+    let rule = Rule::BeforeStep;
+    Some(if time {
+        deadline(rule, config, now)
+    } else if cost {
+        money(rule, config, used)
+    } else {
+        Cause::counts(rule, Limiter::Steps, used.steps, config.steps)
+    })
 }
 
 /// Why an attempt may not start, if it may not: deadline, cost, model calls, input tokens, output
 /// tokens. A limit that is reached refuses. Tool calls are not looked at.
 pub(super) fn before_attempt(config: &Config, used: &Counters, now: Micros) -> Option<Cause> {
-    let rule = Rule::BeforeAttempt;
-    if let Some(cause) = time_or_cost(rule, config, used, now) {
-        return Some(cause);
+    let (input, output) = (tokens(used.usage.input), tokens(used.usage.output));
+    let time = past_deadline(config, now);
+    let cost = used.cost >= config.cost;
+    let model_calls = used.model_calls >= config.model_calls;
+    let input_tokens = input >= config.input_tokens;
+    let output_tokens = output >= config.output_tokens;
+    if !(time | cost | model_calls | input_tokens | output_tokens) {
+        return None;
     }
-    reached(
-        rule,
-        Limiter::ModelCalls,
-        used.model_calls,
-        config.model_calls,
-    )
-    .or_else(|| {
-        reached(
+    let rule = Rule::BeforeAttempt;
+    Some(if time {
+        deadline(rule, config, now)
+    } else if cost {
+        money(rule, config, used)
+    } else if model_calls {
+        Cause::counts(
             rule,
-            Limiter::InputTokens,
-            tokens(used.usage.input),
-            config.input_tokens,
+            Limiter::ModelCalls,
+            used.model_calls,
+            config.model_calls,
         )
-    })
-    .or_else(|| {
-        reached(
-            rule,
-            Limiter::OutputTokens,
-            tokens(used.usage.output),
-            config.output_tokens,
-        )
+    } else if input_tokens {
+        Cause::counts(rule, Limiter::InputTokens, input, config.input_tokens)
+    } else {
+        Cause::counts(rule, Limiter::OutputTokens, output, config.output_tokens)
     })
 }
 
@@ -57,42 +69,41 @@ pub(super) fn before_attempt(config: &Config, used: &Counters, now: Micros) -> O
 /// Inside the loop, tool calls can only be above a negative limit, and then the first *model*
 /// recording finds it (section 13.6).
 pub(super) fn after_recording(config: &Config, used: &Counters) -> Option<Cause> {
-    exceeded(Limiter::ModelCalls, used.model_calls, config.model_calls)
-        .or_else(|| exceeded(Limiter::ToolCalls, used.tool_calls, config.tool_calls))
-        .or_else(|| {
-            exceeded(
-                Limiter::InputTokens,
-                tokens(used.usage.input),
-                config.input_tokens,
-            )
-        })
-        .or_else(|| {
-            exceeded(
-                Limiter::OutputTokens,
-                tokens(used.usage.output),
-                config.output_tokens,
-            )
-        })
-        .or_else(|| {
-            (used.cost > config.cost).then(|| Cause {
-                rule: Rule::AfterRecording,
-                limiter: Limiter::Cost,
-                left: Quantity::Money(used.cost),
-                right: Quantity::Money(config.cost),
-            })
-        })
+    let (input, output) = (tokens(used.usage.input), tokens(used.usage.output));
+    let model_calls = used.model_calls > config.model_calls;
+    let tool_calls = used.tool_calls > config.tool_calls;
+    let input_tokens = input > config.input_tokens;
+    let output_tokens = output > config.output_tokens;
+    let cost = used.cost > config.cost;
+    if !(model_calls | tool_calls | input_tokens | output_tokens | cost) {
+        return None;
+    }
+    let rule = Rule::AfterRecording;
+    Some(if model_calls {
+        Cause::counts(
+            rule,
+            Limiter::ModelCalls,
+            used.model_calls,
+            config.model_calls,
+        )
+    } else if tool_calls {
+        Cause::counts(rule, Limiter::ToolCalls, used.tool_calls, config.tool_calls)
+    } else if input_tokens {
+        Cause::counts(rule, Limiter::InputTokens, input, config.input_tokens)
+    } else if output_tokens {
+        Cause::counts(rule, Limiter::OutputTokens, output, config.output_tokens)
+    } else {
+        money(rule, config, used)
+    })
 }
 
-fn time_or_cost(rule: Rule, config: &Config, used: &Counters, now: Micros) -> Option<Cause> {
-    if past_deadline(config, now) {
-        return Some(deadline(rule, config, now));
-    }
-    (used.cost >= config.cost).then(|| Cause {
+const fn money(rule: Rule, config: &Config, used: &Counters) -> Cause {
+    Cause {
         rule,
         limiter: Limiter::Cost,
         left: Quantity::Money(used.cost),
         right: Quantity::Money(config.cost),
-    })
+    }
 }
 
 /// The deadline as a cause.
@@ -103,14 +114,6 @@ pub(super) const fn deadline(rule: Rule, config: &Config, now: Micros) -> Cause 
         left: Quantity::Micros(now),
         right: Quantity::Micros(config.deadline),
     }
-}
-
-fn reached(rule: Rule, limiter: Limiter, used: i64, limit: i64) -> Option<Cause> {
-    (used >= limit).then(|| Cause::counts(rule, limiter, used, limit))
-}
-
-fn exceeded(limiter: Limiter, used: i64, limit: i64) -> Option<Cause> {
-    (used > limit).then(|| Cause::counts(Rule::AfterRecording, limiter, used, limit))
 }
 
 fn tokens(used: u64) -> i64 {

@@ -18,13 +18,13 @@ pub struct Config {
     pub(super) cost: Money,
     pub(super) deadline: Micros,
     pub(super) reserves: Reserves,
-    /// Some reserve is positive. It switches on the comparisons of all dimensions, also of those
-    /// whose own reserve is zero (reference, sections 3.2 and 13.2).
-    pub(super) reserving: bool,
+    /// What may be used before a reserve is entered.
+    pub(super) outside: Reserves,
     pub(super) rules: Rules,
 }
 
-/// The reserves in force: the declared ones, widened by [`Rules::reserve_fraction`].
+/// An amount of each dimension that has a reserve: of a policy, the reserves in force, which are the
+/// declared ones, widened by [`Rules::reserve_fraction`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserves {
     /// Steps.
@@ -53,7 +53,7 @@ impl Config {
             output_tokens: limits.max_output_tokens.unwrap_or(UNLIMITED),
             cost: limits.max_cost.unwrap_or(Money::MAX),
             deadline: deadline.unwrap_or(Micros::MAX),
-            reserving: reserves.any(),
+            outside: reserves.outside(limits),
             reserves,
             rules: *rules,
         }
@@ -87,6 +87,29 @@ impl Reserves {
             model_calls: of_count(limits.synthesis_reserve_model_calls, limits.max_model_calls),
             tool_calls: of_count(limits.synthesis_reserve_tool_calls, limits.max_tool_calls),
             cost: of_money(limits.synthesis_reserve_cost, limits.max_cost),
+        }
+    }
+
+    /// The use of each dimension at which it reaches its reserve: limit - used <= reserve.
+    ///
+    /// One positive reserve switches on the comparisons of all dimensions, also of those whose own
+    /// reserve is zero (reference, sections 3.2 and 13.2); without one, no use is enough.
+    fn outside(&self, limits: &Limits) -> Reserves {
+        if !self.any() {
+            return Reserves {
+                steps: i64::MAX,
+                model_calls: i64::MAX,
+                tool_calls: i64::MAX,
+                cost: Money::MAX,
+            };
+        }
+        Reserves {
+            steps: limits.max_steps.saturating_sub(self.steps),
+            model_calls: limits.max_model_calls.saturating_sub(self.model_calls),
+            tool_calls: limits.max_tool_calls.saturating_sub(self.tool_calls),
+            cost: limits
+                .max_cost
+                .map_or(Money::MAX, |limit| limit - self.cost),
         }
     }
 

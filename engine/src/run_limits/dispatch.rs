@@ -3,7 +3,6 @@
 use super::cause::Cause;
 use super::check;
 use super::engine::Run;
-use super::rule::Rule;
 use super::state::{Admission, Origin, Phase};
 use crate::Money;
 use crate::protocol::{
@@ -96,30 +95,24 @@ impl<O: Observer> Run<'_, O> {
         }
     }
 
-    /// Why the call may run: its place in what was left.
+    /// Why the call may run: its place among those that may.
     fn admission_cause(&self, index: u32) -> Cause {
         let state = &self.state;
         let place = i64::from(index) + 1;
-        match state.admission {
-            Admission::Budget => {
-                let left = self.config.tool_calls.saturating_sub(state.watermark);
-                Cause::counts(Rule::BatchFit, Limiter::ToolCalls, place, left)
-            }
-            Admission::Crossing => {
-                let left = self.config.tool_calls.saturating_sub(state.watermark);
-                Cause::counts(Rule::CrossingTurnRun, Limiter::ToolCalls, place, left)
-            }
+        let (place, room) = match state.admission {
+            Admission::Budget | Admission::Crossing => (
+                place,
+                self.config.tool_calls.saturating_sub(state.watermark),
+            ),
             Admission::Allowance => {
                 let before = i64::from(state.allowance_used) - i64::from(state.fitted);
-                let allowed = i64::from(self.config.rules.reserve_tool_allowance);
-                Cause::counts(
-                    Rule::ReserveToolAllowance,
-                    Limiter::ToolCalls,
+                (
                     before + place,
-                    allowed,
+                    i64::from(self.config.rules.reserve_tool_allowance),
                 )
             }
-        }
+        };
+        Cause::counts(state.admission.rule(), Limiter::ToolCalls, place, room)
     }
 
     /// The first `ran` calls have run. S17: their number joins the counters whatever their results,

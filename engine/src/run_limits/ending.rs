@@ -42,6 +42,7 @@ impl<O: Observer> Run<'_, O> {
 
     /// The deadline came during a dispatch: calls that ran stay uncounted, and all fitted calls stay
     /// pending in the terminal checkpoint.
+    #[cold]
     pub(super) fn cancel_dispatch(&mut self, ran: u32) -> Action {
         let cause = check::deadline(Rule::DispatchToken, self.config, self.now);
         if O::ACTIVE {
@@ -54,6 +55,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// S7.
+    #[cold]
     pub(super) fn cancelled_by_provider(&mut self) -> Action {
         let cause = Cause::plain(Rule::ProviderCancelled, Limiter::Provider);
         self.drop_calls(cause);
@@ -73,12 +75,14 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// A hard check refuses a step or an attempt.
+    #[cold]
     pub(super) fn blocked(&mut self, cause: Cause) -> Action {
         self.decide(Verdict::Blocked, cause, None);
         self.over_budget(cause)
     }
 
     /// A recorded total is above its limit; the turn that brought it is lost.
+    #[cold]
     pub(super) fn exceeded(&mut self, cause: Cause) -> Action {
         self.decide(Verdict::Exceeded, cause, None);
         if matches!(self.state.phase, Phase::RecordingModel(_)) {
@@ -104,6 +108,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// S11: a tool turn inside a reserve.
+    #[cold]
     pub(super) fn violation(&mut self, cause: Cause) -> Action {
         if O::ACTIVE {
             for index in 0..self.state.calls.len() as u32 {
@@ -118,6 +123,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// S12: call `index` is the repetition that is one too many.
+    #[cold]
     pub(super) fn loop_detected(&mut self, index: u32, count: u32) -> Action {
         let threshold = self.config.rules.identical_calls;
         let cause = Cause::counts(
@@ -144,6 +150,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// S21.
+    #[cold]
     pub(super) fn denied_too_often(&mut self, index: u32, count: u32) -> Action {
         let threshold = self.config.rules.identical_denials;
         let cause = Cause::counts(
@@ -157,6 +164,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// A5: a permanent or protocol error.
+    #[cold]
     pub(super) fn provider_error(&mut self, rule: Rule) -> Action {
         let error_class = match rule {
             Rule::ProtocolError => ErrorClass::ModelProtocolError,
@@ -167,6 +175,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// A5: no further attempt after a transient failure.
+    #[cold]
     pub(super) fn attempts_exhausted(&mut self, cause: Cause) -> Action {
         self.fail_in_step(
             ErrorClass::ModelTransientError,
@@ -176,11 +185,13 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// A7: no further attempt after an empty turn.
+    #[cold]
     pub(super) fn empty_turn(&mut self, cause: Cause) -> Action {
         self.fail_in_step(ErrorClass::EmptyModelTurn, Reason::EmptyModelTurn, cause)
     }
 
     /// Section 11.4: what was recorded since the checkpoint is no whole batch.
+    #[cold]
     pub(super) fn invalid_stored_state(&mut self, recorded: i64, fitted: i64) -> Action {
         let cause = Cause::counts(Rule::StoredState, Limiter::ToolCalls, recorded, fitted);
         self.fail_in_step(ErrorClass::InvalidStoredState, Reason::InternalError, cause)

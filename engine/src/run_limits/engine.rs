@@ -51,13 +51,13 @@ impl LimitsEngine for Engine {
         event: Event<'_>,
         observer: &mut O,
     ) -> Action {
-        let mut run = Run {
+        Run {
             state: &mut self.state,
             config,
             now,
             observer,
-        };
-        run.advance(event)
+        }
+        .advance(event)
     }
 
     fn request_cancel(&mut self) {
@@ -98,29 +98,62 @@ pub(super) struct Run<'a, O> {
 }
 
 impl<O: Observer> Run<'_, O> {
+    /// Most events say no more than that something is done.
+    #[inline(always)]
     fn advance(&mut self, event: Event<'_>) -> Action {
-        match (self.state.phase, event) {
-            (Phase::Ready(start), Event::Start) => self.start(start),
-            (Phase::SavingSeed | Phase::SavingRecovered, Event::Done) => self.begin_step(),
-            (Phase::RecordingStep, Event::Done) => self.attempt(),
-            (Phase::CallingModel, Event::UsageReported(..)) => Action::ContinueStream,
-            (Phase::CallingModel, Event::ModelDone(turn)) => self.attempt_completed(&turn),
-            (Phase::CallingModel, Event::ModelFailed(fault)) => self.attempt_failed(&fault),
-            (Phase::RecordingModel(attempt), Event::Done) => self.attempt_recorded(attempt),
-            (Phase::SavingResponse { has_calls: false }, Event::Done) => self.complete(),
-            (Phase::SavingResponse { has_calls: true }, Event::Done) => self.take_up_turn(),
-            (Phase::RefusingCalls, Event::Done) => self.save_pending(),
-            (Phase::RefusingTurn, Event::Done) => {
-                self.save(CheckpointKind::ToolCall, Phase::SavingBatch)
+        match event {
+            Event::Done => self.done(),
+            Event::ModelDone(turn) if self.state.phase == Phase::CallingModel => {
+                self.attempt_completed(&turn)
             }
-            (Phase::SavingPending, Event::Done) => self.dispatch(),
-            (Phase::RunningBatch, Event::BatchDone(results)) => self.batch_done(results),
-            (Phase::RunningCall(index), Event::CallDone(result)) => self.call_done(index, &result),
-            (Phase::RecordingTools, Event::Done) => self.batch_recorded(),
-            (Phase::SavingBatch, Event::Done) => self.batch_saved(),
-            (Phase::SavingTerminal(ending), Event::Done) => self.finish(ending),
-            (phase, event) => panic!("driver answered {phase:?} with {event:?}"),
+            Event::ModelFailed(fault) if self.state.phase == Phase::CallingModel => {
+                self.attempt_failed(&fault)
+            }
+            Event::UsageReported(..) if self.state.phase == Phase::CallingModel => {
+                Action::ContinueStream
+            }
+            Event::BatchDone(results) if self.state.phase == Phase::RunningBatch => {
+                self.batch_done(results)
+            }
+            Event::CallDone(result) => match self.state.phase {
+                Phase::RunningCall(index) => self.call_done(index, &result),
+                _ => self.no_answer(event),
+            },
+            Event::Start => match self.state.phase {
+                Phase::Ready(start) => self.start(start),
+                _ => self.no_answer(event),
+            },
+            _ => self.no_answer(event),
         }
+    }
+
+    /// The action that was asked for last is done.
+    fn done(&mut self) -> Action {
+        match self.state.phase {
+            Phase::SavingSeed | Phase::SavingRecovered => self.begin_step(),
+            Phase::RecordingStep => self.attempt(),
+            Phase::RecordingModel(attempt) => self.attempt_recorded(attempt),
+            Phase::SavingResponse { has_calls: false } => self.complete(),
+            Phase::SavingResponse { has_calls: true } => self.take_up_turn(),
+            Phase::RefusingCalls => self.save_pending(),
+            Phase::RefusingTurn => self.save(CheckpointKind::ToolCall, Phase::SavingBatch),
+            Phase::SavingPending => self.dispatch(),
+            Phase::RecordingTools => self.batch_recorded(),
+            Phase::SavingBatch => self.batch_saved(),
+            Phase::SavingTerminal(ending) => self.finish(ending),
+            Phase::Ready(_)
+            | Phase::CallingModel
+            | Phase::RunningBatch
+            | Phase::RunningCall(_)
+            | Phase::Finished(_) => self.no_answer(Event::Done),
+        }
+    }
+
+    /// # Panics
+    /// Always: the driver has a defect.
+    #[cold]
+    fn no_answer(&self, event: Event<'_>) -> ! {
+        panic!("the driver answered {:?} with {event:?}", self.state.phase)
     }
 
     fn start(&mut self, start: Start) -> Action {

@@ -38,6 +38,15 @@ mod state;
 mod step;
 mod validation;
 
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod invariants;
+#[cfg(test)]
+mod variant_tests;
+
 pub use checkpoint::Checkpoint;
 pub use config::{Config, Reserves};
 pub use delegation::{

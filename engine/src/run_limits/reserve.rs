@@ -21,26 +21,36 @@ pub(super) enum Entered {
 
 /// The reserve that the run is in, the first one in the reference's order. `in_step` is true after
 /// the step was counted; the one added to the steps left makes both values of a step equal.
-pub(super) fn entered(config: &Config, used: &Counters, in_step: bool) -> Option<Entered> {
-    if tool_calls_left(config, used) <= 0 {
-        return Some(Entered::ToolCallsExhausted);
-    }
-    if !config.reserving {
+/// `tool_calls` are the used ones to judge by.
+///
+/// All comparisons are made at once: nearly always, none of them holds.
+#[inline]
+pub(super) fn entered(
+    config: &Config,
+    used: &Counters,
+    tool_calls: i64,
+    in_step: bool,
+) -> Option<Entered> {
+    let outside = &config.outside;
+    let exhausted = tool_calls >= config.tool_calls;
+    let steps = used.steps - i64::from(in_step) >= outside.steps;
+    let model_calls = used.model_calls >= outside.model_calls;
+    let tool_calls = tool_calls >= outside.tool_calls;
+    let cost = used.cost >= outside.cost;
+    if !(exhausted | steps | model_calls | tool_calls | cost) {
         return None;
     }
-    // As soon as one reserve is positive, the others are compared with their zero (section 13.2).
-    let reserves = &config.reserves;
-    if steps_left(config, used, in_step) <= reserves.steps {
-        Some(Entered::Steps)
-    } else if model_calls_left(config, used) <= reserves.model_calls {
-        Some(Entered::ModelCalls)
-    } else if tool_calls_left(config, used) <= reserves.tool_calls {
-        Some(Entered::ToolCalls)
-    } else if money_left(config, used) <= reserves.cost {
-        Some(Entered::Cost)
+    Some(if exhausted {
+        Entered::ToolCallsExhausted
+    } else if steps {
+        Entered::Steps
+    } else if model_calls {
+        Entered::ModelCalls
+    } else if tool_calls {
+        Entered::ToolCalls
     } else {
-        None
-    }
+        Entered::Cost
+    })
 }
 
 impl Entered {
@@ -61,7 +71,7 @@ impl Entered {
         let (rule, (left, right)) = match self {
             Entered::ToolCallsExhausted => (
                 Rule::ToolCallsExhausted,
-                count(tool_calls_left(config, used), 0),
+                count(tool_calls_left(config, used.tool_calls), 0),
             ),
             Entered::Steps => (
                 Rule::StepsReserve,
@@ -73,7 +83,10 @@ impl Entered {
             ),
             Entered::ToolCalls => (
                 Rule::ToolCallsReserve,
-                count(tool_calls_left(config, used), reserves.tool_calls),
+                count(
+                    tool_calls_left(config, used.tool_calls),
+                    reserves.tool_calls,
+                ),
             ),
             Entered::Cost => (
                 Rule::CostReserve,
@@ -93,8 +106,8 @@ impl Entered {
 }
 
 /// Tool calls that may still be dispatched.
-pub(super) const fn tool_calls_left(config: &Config, used: &Counters) -> i64 {
-    config.tool_calls.saturating_sub(used.tool_calls)
+pub(super) const fn tool_calls_left(config: &Config, used: i64) -> i64 {
+    config.tool_calls.saturating_sub(used)
 }
 
 const fn steps_left(config: &Config, used: &Counters, in_step: bool) -> i64 {
@@ -119,6 +132,10 @@ mod tests {
 
     fn config(limits: Limits) -> Config {
         Config::new(&limits, &Rules::default(), None)
+    }
+
+    fn entered(config: &Config, used: &Counters, in_step: bool) -> Option<Entered> {
+        super::entered(config, used, used.tool_calls, in_step)
     }
 
     fn used(steps: i64, model_calls: i64, tool_calls: i64, dollars: i64) -> Counters {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::reserve::Entered;
+use super::rule::Rule;
 use crate::Money;
 use crate::counts::Counts;
 use crate::protocol::{Call, Counters, Ending};
@@ -111,6 +112,16 @@ pub(super) enum Admission {
     Crossing,
     /// It runs inside a reserve on the allowance.
     Allowance,
+}
+
+impl Admission {
+    pub(super) const fn rule(self) -> Rule {
+        match self {
+            Admission::Budget => Rule::BatchFit,
+            Admission::Crossing => Rule::CrossingTurnRun,
+            Admission::Allowance => Rule::ReserveToolAllowance,
+        }
+    }
 }
 
 /// Where a batch came from.

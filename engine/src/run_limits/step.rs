@@ -16,7 +16,8 @@ impl<O: Observer> Run<'_, O> {
         if let Some(action) = self.token() {
             return action;
         }
-        let entered = reserve::entered(self.config, &self.state.counters, false);
+        let used = &self.state.counters;
+        let entered = reserve::entered(self.config, used, used.tool_calls, false);
         if let Some(cause) = check::before_step(self.config, &self.state.counters, self.now) {
             return self.blocked(cause);
         }
@@ -34,17 +35,13 @@ impl<O: Observer> Run<'_, O> {
     /// A turn that is taken up after a crash is judged as if there had been none: by the tool calls
     /// that were recorded when it was proposed, not by those recorded now (section 11.6).
     pub(super) fn take_up_turn(&mut self) -> Action {
-        let used = Counters {
-            tool_calls: self.state.watermark,
-            ..self.state.counters
-        };
-        let room = match reserve::entered(self.config, &used, true) {
+        let tool_calls = self.state.watermark;
+        let room = match reserve::entered(self.config, &self.state.counters, tool_calls, true) {
             None => Room {
-                calls: reserve::tool_calls_left(self.config, &used),
+                calls: reserve::tool_calls_left(self.config, tool_calls),
                 admission: Admission::Budget,
-                cause: None,
             },
-            Some(entered) => match self.room_in_reserve(entered, &used) {
+            Some(entered) => match self.room_in_reserve(entered) {
                 Ok(room) => room,
                 Err(action) => return action,
             },
@@ -52,14 +49,19 @@ impl<O: Observer> Run<'_, O> {
         if let Some(action) = self.count_repetitions() {
             return action;
         }
-        self.fit(&room, &used)
+        self.fit(room)
     }
 
     /// S11 with the variants: what a tool turn may do inside a reserve. The reference knows only
     /// the violation, which rejects the turn as a whole.
-    fn room_in_reserve(&mut self, entered: Entered, used: &Counters) -> Result<Room, Action> {
-        let cause = entered.cause(self.config, used);
-        let left = reserve::tool_calls_left(self.config, used);
+    #[cold]
+    fn room_in_reserve(&mut self, entered: Entered) -> Result<Room, Action> {
+        let proposed_under = Counters {
+            tool_calls: self.state.watermark,
+            ..self.state.counters
+        };
+        let cause = entered.cause(self.config, &proposed_under);
+        let left = reserve::tool_calls_left(self.config, proposed_under.tool_calls);
         let rules = &self.config.rules;
         if !self.state.announced {
             match rules.crossing_turn {
@@ -74,28 +76,20 @@ impl<O: Observer> Run<'_, O> {
                     return Ok(Room {
                         calls: left,
                         admission: Admission::Crossing,
-                        cause: Some(Cause {
-                            rule: Rule::CrossingTurnRun,
-                            ..cause
-                        }),
                     });
                 }
             }
         }
-        let (allowed, ran) = (rules.reserve_tool_allowance, self.state.allowance_used);
-        let allowance = i64::from(allowed.saturating_sub(ran)).min(left);
+        let allowance = rules
+            .reserve_tool_allowance
+            .saturating_sub(self.state.allowance_used);
+        let allowance = i64::from(allowance).min(left);
         if allowance <= 0 {
             return Err(self.violation(cause));
         }
         Ok(Room {
             calls: allowance,
             admission: Admission::Allowance,
-            cause: Some(Cause::counts(
-                Rule::ReserveToolAllowance,
-                cause.limiter,
-                i64::from(ran),
-                i64::from(allowed),
-            )),
         })
     }
 
@@ -103,9 +97,9 @@ impl<O: Observer> Run<'_, O> {
     /// threshold ends the run, and calls behind it are not counted any more.
     fn count_repetitions(&mut self) -> Option<Action> {
         let threshold = self.config.rules.identical_calls;
-        for index in 0..self.state.calls.len() {
-            let signature = self.state.calls[index].raw_signature.0;
-            let count = self.state.identical_calls.add(signature);
+        let state = &mut *self.state;
+        for (index, call) in state.calls.iter().enumerate() {
+            let count = state.identical_calls.add(call.raw_signature.0);
             if count >= threshold {
                 return Some(self.loop_detected(index as u32, count));
             }
@@ -114,23 +108,14 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// S13 and S14: the first calls run, the rest is refused.
-    fn fit(&mut self, room: &Room, used: &Counters) -> Action {
+    fn fit(&mut self, room: Room) -> Action {
         let proposed = self.state.calls.len() as u32;
         let fitted = match self.recorded_before_crash() {
             Some(recorded) => recorded.min(proposed),
             None => u32::try_from(room.calls.max(0)).map_or(proposed, |calls| calls.min(proposed)),
         };
-        let cause = room.cause.unwrap_or_else(|| {
-            let left = reserve::tool_calls_left(self.config, used);
-            Cause::counts(
-                Rule::BatchFit,
-                Limiter::ToolCalls,
-                i64::from(proposed),
-                left,
-            )
-        });
         if fitted == 0 {
-            return self.refuse_turn(cause);
+            return self.refuse_turn(room.cause(proposed));
         }
         let state = &mut *self.state;
         state.fitted = fitted;
@@ -143,7 +128,7 @@ impl<O: Observer> Run<'_, O> {
             return self.save_pending();
         }
         state.phase = Phase::RefusingCalls;
-        self.refuse(fitted, proposed - fitted, cause)
+        self.refuse(fitted, proposed - fitted, room.cause(proposed))
     }
 
     /// The size of the batch, if its usage was recorded before the crash: it then ran as it was
@@ -186,9 +171,20 @@ impl<O: Observer> Run<'_, O> {
 }
 
 /// How many calls of a turn may run, and why.
+#[derive(Clone, Copy)]
 struct Room {
     calls: i64,
     admission: Admission,
-    /// The comparison behind it, where it is not the tool budget's.
-    cause: Option<Cause>,
+}
+
+impl Room {
+    /// Why calls of a batch of `proposed` are refused.
+    const fn cause(self, proposed: u32) -> Cause {
+        Cause::counts(
+            self.admission.rule(),
+            Limiter::ToolCalls,
+            proposed as i64,
+            self.calls,
+        )
+    }
 }

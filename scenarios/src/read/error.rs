@@ -6,17 +6,17 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// The file as the user named it, or the name of a built-in one.
-    pub file: String,
+    pub file: Box<str>,
     /// Line in the file, from 1, where it is known.
-    pub line: Option<usize>,
+    pub line: Option<u32>,
     /// Path of the key, such as `model.price.input_per_mtok`; empty for the file as a whole.
-    pub path: String,
+    pub path: Box<str>,
     /// What was found.
-    pub found: String,
+    pub found: Box<str>,
     /// What was expected.
-    pub expected: String,
+    pub expected: Box<str>,
     /// What to do about it, such as the nearest valid name.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// The values exclude each other, each of them being valid: a sweep leaves such a combination
     /// out instead of failing.
     pub(crate) impossible: bool,
@@ -24,11 +24,15 @@ pub struct FileError {
 
 impl FileError {
     /// An error about a file as a whole.
-    pub fn of_file(file: &str, found: impl Into<String>, expected: impl Into<String>) -> FileError {
+    pub fn of_file(
+        file: &str,
+        found: impl Into<Box<str>>,
+        expected: impl Into<Box<str>>,
+    ) -> FileError {
         FileError {
-            file: file.to_owned(),
+            file: file.into(),
             line: None,
-            path: String::new(),
+            path: Box::default(),
             found: found.into(),
             expected: expected.into(),
             hint: None,
@@ -39,13 +43,13 @@ impl FileError {
     /// The same error at a line of the file.
     #[must_use]
     pub fn at_line(mut self, line: usize) -> FileError {
-        self.line = Some(line);
+        self.line = u32::try_from(line).ok();
         self
     }
 
     /// The same error with advice.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> FileError {
+    pub fn with_hint(mut self, hint: impl Into<Box<str>>) -> FileError {
         self.hint = Some(hint.into());
         self
     }
@@ -111,7 +115,7 @@ mod tests {
         let mut error = FileError::of_file("a.toml", "\"x\"", "a number")
             .at_line(3)
             .nearest("serch", ["search", "fetch"]);
-        error.path = "tools[0].weight".to_owned();
+        error.path = "tools[0].weight".into();
         assert_eq!(
             error.to_string(),
             "a.toml:3: tools[0].weight: found \"x\", expected a number (did you mean `search`?)"

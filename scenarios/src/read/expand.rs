@@ -308,7 +308,7 @@ fn put(node: &mut Node, name: &str, value: Node, at: &Field<'_>) -> Result<(), F
 fn share(node: &Node, name: &str, of: &str, value: &Field<'_>) -> Result<Node, FileError> {
     const UNIT: i128 = 1_000_000_000_000;
     let wrong = |error: FileError| FileError {
-        expected: "a share from 0 to 1 with at most 12 decimals".to_owned(),
+        expected: "a share from 0 to 1 with at most 12 decimals".into(),
         ..error
     };
     let share = value.money().map_err(wrong)?.picos();

@@ -34,16 +34,20 @@ impl<'a> Field<'a> {
     }
 
     /// An error at this place about this value.
-    pub(crate) fn wrong(&self, expected: impl Into<String>) -> FileError {
+    pub(crate) fn wrong(&self, expected: impl Into<Box<str>>) -> FileError {
         self.error(self.node.describe(), expected)
     }
 
     /// An error at this place.
-    pub(crate) fn error(&self, found: impl Into<String>, expected: impl Into<String>) -> FileError {
+    pub(crate) fn error(
+        &self,
+        found: impl Into<Box<str>>,
+        expected: impl Into<Box<str>>,
+    ) -> FileError {
         FileError {
-            file: self.file.to_owned(),
-            line: (self.node.line > 0).then_some(self.node.line),
-            path: self.path.clone(),
+            file: self.file.into(),
+            line: u32::try_from(self.node.line).ok().filter(|line| *line > 0),
+            path: self.path.as_str().into(),
             found: found.into(),
             expected: expected.into(),
             hint: None,
@@ -54,8 +58,8 @@ impl<'a> Field<'a> {
     /// As [`Field::error`], for values that are valid alone and not together.
     pub(crate) fn conflict(
         &self,
-        found: impl Into<String>,
-        expected: impl Into<String>,
+        found: impl Into<Box<str>>,
+        expected: impl Into<Box<str>>,
     ) -> FileError {
         FileError {
             impossible: true,

@@ -3,7 +3,7 @@
 //! Stricter than the reference engines, which accept unknown fields, negative limits and limits
 //! that refuse the first operation: here each of these is an error that says why.
 
-mod caps;
+pub(crate) mod caps;
 mod detect;
 mod run_limits;
 mod usage_limits;
@@ -67,7 +67,7 @@ fn count(field: &Field<'_>, low: u32) -> Result<Option<u64>, FileError> {
         return Ok(None);
     }
     let error = |error: FileError| FileError {
-        expected: format!("{} or \"unlimited\"", error.expected),
+        expected: format!("{} or \"unlimited\"", error.expected).into(),
         ..error
     };
     field.count(low, MAX_COUNT).map(Some).map_err(error)

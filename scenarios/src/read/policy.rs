@@ -78,8 +78,11 @@ pub(crate) fn policy(field: &Field<'_>) -> Result<Policy, FileError> {
     };
     refuse_other_families(&table, family)?;
     table.finish()?;
-    if let Settings::UsageLimits(settings) = &settings {
-        check_output_floor(field, &limits, settings)?;
+    let place = limits_field.as_ref().unwrap_or(field);
+    match &settings {
+        Settings::RunLimits(_) => {}
+        Settings::UsageLimits(settings) => check_output_floor(field, &limits, settings)?,
+        Settings::Caps(settings) => check_caps(place, &limits, settings)?,
     }
     Ok(Policy {
         name,
@@ -103,8 +106,9 @@ fn family(table: &mut Table<'_>, limits: Option<&Field<'_>>) -> Result<Family, F
         return field.word(&Family::ALL.map(|family| (family.as_str(), family)));
     }
     match limits {
+        // Only `caps` has presets.
+        _ if table.has("preset") => Ok(Family::Caps),
         Some(limits) => limits::of_limits(limits),
-        None if table.has("preset") => Ok(Family::Caps),
         None => {
             table.require("limits", "a table of limits")?;
             Ok(Family::RunLimits)
@@ -204,7 +208,7 @@ fn rules(field: &Field<'_>) -> Result<RunLimitsRules, FileError> {
 fn fraction(field: &Field<'_>) -> Result<f64, FileError> {
     let expected = "a share from 0 to below 1 with at most 12 decimals";
     let wrong = |error: FileError| FileError {
-        expected: expected.to_owned(),
+        expected: expected.into(),
         ..error
     };
     field.money().map_err(wrong)?;
@@ -355,8 +359,25 @@ fn check_output_floor(
     Ok(())
 }
 
+/// Asks the engine whether preset and limits go together.
+fn check_caps(
+    place: &Field<'_>,
+    limits: &Limits,
+    settings: &CapsSettings,
+) -> Result<(), FileError> {
+    let mut all = limits.clone();
+    if let Some(preset) = &settings.preset {
+        if limits.contains_key("preset") {
+            let found = "a `preset` among the limits and one beside them";
+            return Err(place.error(found, "one `preset`"));
+        }
+        all.insert("preset".to_owned(), preset.as_str().into());
+    }
+    limits::caps::check(place, &all)
+}
+
 fn caps(table: &mut Table<'_>) -> Result<CapsSettings, FileError> {
-    let preset = table.maybe("preset", |field| field.name().map(str::to_owned))?;
+    let preset = table.maybe("preset", limits::caps::preset)?;
     let count_tool_cost = table.or("rules", false, |field| {
         let mut rules = field.table()?;
         let count = rules.or("count_tool_cost", false, Field::bool)?;

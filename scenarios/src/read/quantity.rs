@@ -35,7 +35,7 @@ pub(crate) fn quantity(field: &Field<'_>, most: f64) -> Result<Quantity, FileErr
                 Err(field.wrong("a number or a distribution"))
             }
             Err(error) => Err(FileError {
-                expected: format!("{} or a distribution", error.expected),
+                expected: format!("{} or a distribution", error.expected).into(),
                 ..error
             }),
         };
@@ -170,7 +170,7 @@ fn numbers(field: &Field<'_>) -> Result<Vec<f64>, FileError> {
 
 fn invalid(field: &Field<'_>, error: &DistError) -> FileError {
     FileError {
-        path: format!("{}.{}", field.path, error.key),
-        ..field.error(&error.found, error.expected)
+        path: format!("{}.{}", field.path, error.key).into(),
+        ..field.error(error.found.as_str(), error.expected)
     }
 }

@@ -314,7 +314,7 @@ fn multiplied(rate: Money, by: Option<&Field<'_>>) -> Result<Money, FileError> {
     // A multiplier is a decimal as an amount is, so it is read as one.
     let unit = Money::from_dollars(1).picos();
     let factor = field.money().map_err(|error| FileError {
-        expected: "a decimal factor from 0 to 1000".to_owned(),
+        expected: "a decimal factor from 0 to 1000".into(),
         ..error
     })?;
     if factor > Money::from_dollars(1000) {

@@ -228,14 +228,14 @@ fn beside(folder: Option<&Path>, name: &str) -> Wanted {
 fn inside(item: &Field<'_>, error: FileError) -> FileError {
     let dot = if error.path.is_empty() { "" } else { "." };
     FileError {
-        path: format!("{}{dot}{}", item.path, error.path),
+        path: format!("{}{dot}{}", item.path, error.path).into(),
         ..error
     }
 }
 
 /// A name that means nothing is wrong where it is written; an error inside a file stands there.
 fn missing_reference(item: &Field<'_>, name: &str, error: FileError) -> FileError {
-    if error.file == name && error.line.is_none() && error.path.is_empty() {
+    if &*error.file == name && error.line.is_none() && error.path.is_empty() {
         return FileError {
             hint: error.hint,
             ..item.error(

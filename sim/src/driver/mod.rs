@@ -9,20 +9,22 @@ use holdback_engine::Money;
 use holdback_engine::protocol::{
     Action, Call, CallResult, CallStatus, CheckpointKind, Ending, Event as EngineEvent, Fault,
     FaultKind, Finish, HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros,
-    ModelRequest, ModelTurn, Notice, Observer, Text, Usage, Verdict,
+    ModelRequest, ModelTurn, Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
 };
 use holdback_scenarios::policy::Family;
 
 pub use kills::KillPlan;
 
 use crate::policy::Facts;
-use crate::tally::{Event, Outcome, RunRecord, Seen};
+use crate::tally::{Cause, Event, Outcome, RunRecord, Seen};
 use crate::world::{Ran, Reply, ReplyOutcome, World};
 use durable::DurableStore;
 use judge::{LastText, judge};
 
-/// How many actions a run may take before it is taken for one that never ends.
-const MAX_ACTIONS: u64 = 50_000_000;
+/// A run that sends this many requests without any limit ending it is stopped and judged endless.
+const MAX_MODEL_CALLS: u64 = 10_000;
+/// How many actions a run may take: far more than its requests can need, so more is a defect.
+const MAX_ACTIONS: u64 = 500_000_000;
 
 /// Watches a run from outside. The unit witness costs nothing.
 #[allow(unused_variables)]
@@ -74,6 +76,7 @@ struct Course {
     unread: u64,
     text: LastText,
     overflowed: bool,
+    endless: bool,
     instructed: bool,
     batch_ran: bool,
     /// Lost model calls and executions that are still to be paid again.
@@ -119,7 +122,13 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         for _ in 0..MAX_ACTIONS {
             witness.acted(course.now, &action);
             if let Action::Finish(ending) = action {
-                return self.finish(plan, config, world, course, ending);
+                return self.finish(plan, config, world, course, &ending);
+            }
+            if course.record.model_calls >= MAX_MODEL_CALLS
+                && matches!(action, Action::CallModel(_))
+            {
+                course.endless = true;
+                return self.finish(plan, config, world, course, &ENDLESS);
             }
             let died = self.perform(plan, config, world, &mut course, &mut action, witness);
             if let Died::Yes { tail_word } = died {
@@ -348,6 +357,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
     ) -> Action {
         witness.killed(course.now);
         course.record.kills += 1;
+        course.record.untouched = false;
         course.now += world.kills().downtime(tail_word);
         let tail_lost = world.kills().loses_tail(tail_word)
             && match plan.family {
@@ -383,18 +393,22 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         config: &E::Config,
         world: &W,
         mut course: Course,
-        ending: Ending,
+        ending: &Ending,
     ) -> RunRecord {
         course.close_batch();
         let ledger = self.engine.ledger(config);
         let facts = plan.facts;
         let record = &mut course.record;
-        let (outcome, cause) = judge(
-            &ending,
-            &course.text,
-            course.overflowed,
-            world.ended_without_answer(),
-        );
+        let (outcome, cause) = if course.endless {
+            (Outcome::Unanswered, Cause::Endless)
+        } else {
+            judge(
+                ending,
+                &course.text,
+                course.overflowed,
+                world.ended_without_answer(),
+            )
+        };
         record.outcome = outcome;
         record.cause = cause;
         record.limiter = ending.limiter;
@@ -410,10 +424,18 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
             .map(|cap| (cap - facts.already_spent - ledger).or_zero());
         record.duration = course.now;
         record.late = facts.time_limit.is_some_and(|limit| course.now > limit);
-        course.mark_ending(&ending);
+        course.mark_ending(ending);
         course.record
     }
 }
+
+/// The ending of a run that no limit ends.
+const ENDLESS: Ending = Ending {
+    status: Status::Stopped,
+    reason: Reason::Completed,
+    limiter: None,
+    output: Output::None,
+};
 
 /// Whether a family stores each tool outcome on its own, so that a finished call never runs twice.
 fn stores_outcomes(family: Family) -> bool {
@@ -469,6 +491,7 @@ impl Course {
             unread: 0,
             text: LastText::default(),
             overflowed: false,
+            endless: false,
             instructed: false,
             batch_ran: false,
             model_debt: 0,
@@ -502,6 +525,9 @@ impl Course {
             _ => {}
         }
         self.instructed = request.instruction.is_some();
+        record.untouched &= !self.instructed
+            && request.tools == Tools::All
+            && !reply.seen.has(Event::TruncatedTurn);
         if self.model_debt > 0 {
             self.model_debt -= u64::from(reply.requests).min(self.model_debt);
             record.repaid += reply.billed;
@@ -558,6 +584,7 @@ impl Course {
     fn answered(&mut self, verdict: Verdict, limiter: Limiter, calls: u64) {
         let record = &mut self.record;
         self.open = self.open.saturating_sub(calls);
+        record.untouched = false;
         record.messages += calls;
         match verdict {
             Verdict::Denied => {
@@ -577,13 +604,13 @@ impl Course {
 
     fn notice(&mut self, notice: &Notice) {
         self.record.messages += 1;
+        self.record.untouched = false;
         if matches!(notice, Notice::Budget { .. }) {
             self.record.seen.mark(Event::BudgetNotice);
         }
     }
 
     fn mark_ending(&mut self, ending: &Ending) {
-        use holdback_engine::protocol::Reason;
         let seen: &mut Seen = &mut self.record.seen;
         match ending.reason {
             Reason::SynthesisReserve => {

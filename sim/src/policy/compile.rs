@@ -5,7 +5,8 @@ use holdback_engine::usage_limits::{PriceSource, Prices};
 use holdback_engine::{Money, caps, run_limits, usage_limits};
 use holdback_scenarios::Policy;
 use holdback_scenarios::policy::{
-    AnswerOverCap, CapsSettings, CrossingTurn, ExposureWait, RunLimitsSettings, Settings, UsageLimitsSettings,
+    AnswerOverCap, CapsSettings, CrossingTurn, ExposureWait, RunLimitsSettings, Settings,
+    UsageLimitsSettings,
 };
 use holdback_scenarios::price::Price;
 use serde_json::{Map, Value};
@@ -46,7 +47,11 @@ type Limits = Map<String, Value>;
 ///
 /// # Errors
 /// If the engine's own validation refuses the limits, which the strict readers should have done.
-pub fn compile(policy: &Policy, names: &mut ToolNames, ledger: &Ledger) -> Result<CompiledPolicy, CompileError> {
+pub fn compile(
+    policy: &Policy,
+    names: &mut ToolNames,
+    ledger: &Ledger,
+) -> Result<CompiledPolicy, CompileError> {
     let compiler = Compiler { policy, ledger };
     let mut facts = Facts {
         family: Some(policy.family),
@@ -56,18 +61,26 @@ pub fn compile(policy: &Policy, names: &mut ToolNames, ledger: &Ledger) -> Resul
     let engine = match &policy.settings {
         Settings::RunLimits(settings) => {
             facts.time_limit = settings.deadline;
-            Engine::RunLimits(Box::new(compiler.both(|limits| compiler.run_limits(limits, settings))?))
+            Engine::RunLimits(Box::new(
+                compiler.both(|limits| compiler.run_limits(limits, settings))?,
+            ))
         }
         Settings::UsageLimits(settings) => {
-            facts.time_limit = whole(policy.limits.get("timeoutMs")).map(|ms| (ms.min(1 << 52) as Micros) * 1000);
+            facts.time_limit =
+                whole(policy.limits.get("timeoutMs")).map(|ms| (ms.min(1 << 52) as Micros) * 1000);
             facts.min_entries = settings.evidence.map(|evidence| evidence.min_entries);
-            facts.terminal_tool = settings.terminal_tool.as_ref().map(|tool| names.resolve(&tool.name).0);
+            facts.terminal_tool = settings
+                .terminal_tool
+                .as_ref()
+                .map(|tool| names.resolve(&tool.name).0);
             facts.typed = Chance::new(settings.schema.map_or(1.0, |schema| schema.valid.get()));
             facts.already_spent = settings
                 .budget
                 .and_then(|budget| Money::from_f64_rounded(budget.already_spent_usd))
                 .unwrap_or(Money::ZERO);
-            Engine::UsageLimits(Box::new(compiler.both(|limits| compiler.usage_limits(limits, settings, names))?))
+            Engine::UsageLimits(Box::new(
+                compiler.both(|limits| compiler.usage_limits(limits, settings, names))?,
+            ))
         }
         Settings::Caps(settings) => {
             let configs = compiler.both(|limits| compiler.caps(limits, settings, names))?;
@@ -93,10 +106,18 @@ struct Compiler<'p> {
 
 impl Compiler<'_> {
     /// The configuration from the start, and the one after the first restart if there is one.
-    fn both<C>(&self, mut one: impl FnMut(&Limits) -> Result<C, CompileError>) -> Result<Configs<C>, CompileError> {
+    fn both<C>(
+        &self,
+        mut one: impl FnMut(&Limits) -> Result<C, CompileError>,
+    ) -> Result<Configs<C>, CompileError> {
         Ok(Configs {
             first: one(&self.policy.limits)?,
-            resumed: self.policy.resume_limits.as_ref().map(&mut one).transpose()?,
+            resumed: self
+                .policy
+                .resume_limits
+                .as_ref()
+                .map(&mut one)
+                .transpose()?,
         })
     }
 
@@ -131,7 +152,9 @@ impl Compiler<'_> {
             synthesis_reserve_steps: optional("synthesis_reserve_steps").unwrap_or(0),
             synthesis_reserve_model_calls: optional("synthesis_reserve_model_calls").unwrap_or(0),
             synthesis_reserve_tool_calls: optional("synthesis_reserve_tool_calls").unwrap_or(0),
-            synthesis_reserve_cost: self.money(limits, "synthesis_reserve_cost")?.unwrap_or(Money::ZERO),
+            synthesis_reserve_cost: self
+                .money(limits, "synthesis_reserve_cost")?
+                .unwrap_or(Money::ZERO),
         };
         let rules = &settings.rules;
         let rules = run_limits::Rules {
@@ -140,7 +163,9 @@ impl Compiler<'_> {
             identical_denials: settings.identical_denials,
             crossing_turn: match rules.crossing_turn {
                 CrossingTurn::Fail => run_limits::CrossingTurn::Fail,
-                CrossingTurn::RefuseThenSynthesize => run_limits::CrossingTurn::RefuseThenSynthesize,
+                CrossingTurn::RefuseThenSynthesize => {
+                    run_limits::CrossingTurn::RefuseThenSynthesize
+                }
                 CrossingTurn::RunThenSynthesize => run_limits::CrossingTurn::RunThenSynthesize,
             },
             answer_over_cap: match rules.answer_over_cap {
@@ -149,7 +174,9 @@ impl Compiler<'_> {
             },
             reserve_tool_allowance: rules.reserve_tool_allowance,
             reserve_fraction: run_limits::Fraction::parse(&rules.reserve_fraction.to_string())
-                .map_err(|error| self.error("rules.reserve_fraction", rules.reserve_fraction, error))?,
+                .map_err(|error| {
+                    self.error("rules.reserve_fraction", rules.reserve_fraction, error)
+                })?,
             count_tool_cost: rules.count_tool_cost,
         };
         Ok(run_limits::Config::new(&limits, &rules, settings.deadline))
@@ -183,33 +210,48 @@ impl Compiler<'_> {
         let prices = if self.ledger.as_reported && self.ledger.price.is_none() {
             PriceSource::AsReported
         } else {
-            self.ledger.price.map_or(PriceSource::AsReported, |price| PriceSource::Priced(doubles(&price)))
+            self.ledger.price.map_or(PriceSource::AsReported, |price| {
+                PriceSource::Priced(doubles(&price))
+            })
         };
         compiled.budget = Some(usage_limits::limits::Budget {
             ceiling_usd: settings.budget.and_then(|budget| budget.ceiling_usd),
-            already_spent_usd: settings.budget.map_or(0.0, |budget| budget.already_spent_usd),
+            already_spent_usd: settings
+                .budget
+                .map_or(0.0, |budget| budget.already_spent_usd),
             prices,
             exposure: settings.budget.and_then(|budget| {
-                budget.exposure_cap_usd.map(|cap_usd| usage_limits::limits::Exposure {
-                    cap_usd,
-                    wait: match budget.exposure_wait {
-                        ExposureWait::Child => usage_limits::limits::ExposureWait::Child,
-                        ExposureWait::Yes => usage_limits::limits::ExposureWait::Others,
-                        ExposureWait::No => usage_limits::limits::ExposureWait::Never,
-                    },
-                })
+                budget
+                    .exposure_cap_usd
+                    .map(|cap_usd| usage_limits::limits::Exposure {
+                        cap_usd,
+                        wait: match budget.exposure_wait {
+                            ExposureWait::Child => usage_limits::limits::ExposureWait::Child,
+                            ExposureWait::Yes => usage_limits::limits::ExposureWait::Others,
+                            ExposureWait::No => usage_limits::limits::ExposureWait::Never,
+                        },
+                    })
             }),
         });
-        compiled.evidence = settings.evidence.map(|evidence| usage_limits::limits::EvidenceContract {
-            min_entries: evidence.min_entries,
-            refuse: evidence.refuse,
-        });
-        compiled.terminal_tool = settings.terminal_tool.as_ref().map(|tool| usage_limits::limits::TerminalTool {
-            repair_turn_reserve: u64::from(tool.repair_turn_reserve),
-        });
-        compiled.schema = settings.schema.map(|schema| usage_limits::limits::SchemaRun {
-            retry_attempts: schema.retry_attempts.map_or(2, u64::from),
-        });
+        compiled.evidence =
+            settings
+                .evidence
+                .map(|evidence| usage_limits::limits::EvidenceContract {
+                    min_entries: evidence.min_entries,
+                    refuse: evidence.refuse,
+                });
+        compiled.terminal_tool =
+            settings
+                .terminal_tool
+                .as_ref()
+                .map(|tool| usage_limits::limits::TerminalTool {
+                    repair_turn_reserve: u64::from(tool.repair_turn_reserve),
+                });
+        compiled.schema = settings
+            .schema
+            .map(|schema| usage_limits::limits::SchemaRun {
+                retry_attempts: schema.retry_attempts.map_or(2, u64::from),
+            });
         if let Some(attempts) = settings.retry_attempts {
             compiled.attempts = attempts;
         }
@@ -219,11 +261,22 @@ impl Compiler<'_> {
         if let Some(max) = settings.model_caps.max_output_tokens {
             compiled.model.max_output_tokens = max;
         }
-        let offered = names.offered(settings.terminal_tool.as_ref().map(|tool| tool.name.as_str()));
-        Ok(usage_limits::Config::compile(&compiled, &offered, |name| names.resolve(name).0))
+        let offered = names.offered(
+            settings
+                .terminal_tool
+                .as_ref()
+                .map(|tool| tool.name.as_str()),
+        );
+        Ok(usage_limits::Config::compile(&compiled, &offered, |name| {
+            names.resolve(name).0
+        }))
     }
 
-    fn caps_limits(&self, limits: &Limits, settings: &CapsSettings) -> Result<caps::Limits, CompileError> {
+    fn caps_limits(
+        &self,
+        limits: &Limits,
+        settings: &CapsSettings,
+    ) -> Result<caps::Limits, CompileError> {
         let mut object = limits.clone();
         if let Some(preset) = &settings.preset {
             object.insert("preset".to_owned(), Value::String(preset.clone()));
@@ -244,7 +297,9 @@ impl Compiler<'_> {
     ) -> Result<caps::Config, CompileError> {
         let resolved = self.caps_limits(limits, settings)?;
         let known = |name: &str| -> Option<ToolId> { Some(names.resolve(name).0) };
-        resolved.compile(known).map_err(|invalid| self.first(&invalid))
+        resolved
+            .compile(known)
+            .map_err(|invalid| self.first(&invalid))
     }
 
     fn first(&self, invalid: &[caps::InvalidLimits]) -> CompileError {

@@ -47,7 +47,6 @@ impl Default for Facts {
     }
 }
 
-
 /// A policy compiled for one workload.
 #[derive(Clone, Debug)]
 pub struct CompiledPolicy {

@@ -31,7 +31,10 @@ impl ToolNames {
 
     /// Names for recorded runs, in which every tool is known.
     pub fn of_records() -> ToolNames {
-        ToolNames { names: Vec::new(), known: usize::MAX }
+        ToolNames {
+            names: Vec::new(),
+            known: usize::MAX,
+        }
     }
 
     /// The number of a name, given out when it is first asked for, and whether the tool is known.

@@ -40,6 +40,8 @@ pub enum Cause {
     Canned,
     /// Replay: the recorded run itself ends without an answer.
     RecordedWithoutAnswer,
+    /// No limit ended it: stopped after 10,000 model requests.
+    Endless,
 }
 
 impl Cause {
@@ -51,6 +53,7 @@ impl Cause {
             Cause::Truncated => "truncated",
             Cause::Canned => "canned",
             Cause::RecordedWithoutAnswer => "recorded_without_answer",
+            Cause::Endless => "endless",
         }
     }
 }
@@ -124,6 +127,9 @@ pub struct RunRecord {
     pub largest_call: Money,
     /// The largest charge of a single tool call, for the same bound.
     pub largest_tool_cost: Money,
+    /// Nothing that the policy did could be noticed by the model: no control, notice, refusal, denial,
+    /// withheld tool, cut turn or kill. Such a run goes as it would go without any engine.
+    pub untouched: bool,
     /// Rare events that happened.
     pub seen: Seen,
 }
@@ -165,6 +171,7 @@ impl Default for RunRecord {
             late: false,
             largest_call: Money::ZERO,
             largest_tool_cost: Money::ZERO,
+            untouched: true,
             seen: Seen::default(),
         }
     }

@@ -8,7 +8,7 @@ use crate::read::tree::{Kind, Node};
 /// Keys that only `run_limits` has; those that begin with `synthesis_reserve_` are its own, too.
 const RUN_LIMITS: [&str; 3] = ["max_steps", "max_cost", "deadline_at"];
 /// Keys that only `caps` has.
-const CAPS: [&str; 10] = [
+const CAPS: [&str; 13] = [
     "max_turns",
     "max_calls_per_tool",
     "max_cost_usd",
@@ -19,6 +19,9 @@ const CAPS: [&str; 10] = [
     "check",
     "on_exhausted",
     "durable",
+    "cut_turn",
+    "blank_answer",
+    "preset",
 ];
 /// Keys that `run_limits` and `caps` share.
 const SHARED: [&str; 4] = [
@@ -44,7 +47,7 @@ pub(crate) fn looks_like_limits(root: &Node) -> bool {
     let Kind::Table(entries) = &root.kind else {
         return false;
     };
-    !["limits", "family", "extends", "preset", "name"]
+    !["limits", "family", "extends", "name"]
         .iter()
         .any(|key| root.get(key).is_some())
         && entries.iter().any(|entry| {

@@ -1,0 +1,105 @@
+use super::*;
+use crate::sample;
+use crate::study::StudyResult;
+
+fn found(study: &StudyResult, kind: FindingKind) -> Vec<Finding> {
+    let findings = Summary::new(study).findings;
+    findings.into_iter().filter(|f| f.kind == kind).collect()
+}
+
+#[test]
+fn the_headline_names_the_policy_and_gives_its_gain_with_an_interval() {
+    let study = sample::study();
+    let summary = Summary::new(&study);
+    let headline = &found(&study, FindingKind::Headline)[0];
+    let best = recommended(&summary.scenarios[0]).unwrap();
+    assert_eq!(headline.policy.as_deref(), Some("cost 0.25, announced"));
+    assert!(
+        headline
+            .text
+            .starts_with("\u{201c}cost 0.25, announced\u{201d} answers ")
+    );
+    let gain = best.comparison.as_ref().unwrap().answered();
+    assert!(headline.text.contains(&interval_in_points(gain.interval)));
+    assert!(headline.text.contains(" an answer instead of "));
+}
+
+#[test]
+fn there_is_one_headline_a_scenario() {
+    let headlines = found(&sample::study(), FindingKind::Headline);
+    let scenarios: Vec<&str> = headlines.iter().map(|f| f.scenario.as_str()).collect();
+    assert_eq!(
+        scenarios,
+        ["scheduled-briefing", "facility-research", "coding-agent"]
+    );
+}
+
+#[test]
+fn a_reserve_that_fails_turns_unannounced_is_named_with_its_count_and_a_run() {
+    let study = sample::study();
+    let summary = Summary::new(&study);
+    let finding = &found(&study, FindingKind::ReserveLowers)[0];
+    let cell = summary.scenarios[0].cell("cost reserve 0.50").unwrap();
+    assert_eq!(finding.policy.as_deref(), Some("cost reserve 0.50"));
+    let runs = count(cell.event(UNANNOUNCED));
+    assert!(
+        finding.text.contains(&format!("in {runs} of 2,000 runs")),
+        "{}",
+        finding.text
+    );
+    let command = finding.command.as_deref().unwrap();
+    assert!(command.starts_with(
+        "holdback explain --scenario scheduled-briefing --policy \"cost reserve 0.50\" --run "
+    ));
+    assert!(
+        command.ends_with(" --against \"no reserve\" --study briefing.toml"),
+        "{command}"
+    );
+}
+
+#[test]
+fn inside_noise_nothing_is_called_better_or_worse() {
+    // So few runs that even large differences are within noise.
+    let study = sample::sized(1, 7, 8);
+    let summary = Summary::new(&study);
+    for finding in &summary.findings {
+        for word in ["more than", "fewer", "lowers"] {
+            assert!(!finding.text.contains(word), "{}", finding.text);
+        }
+    }
+    assert!(
+        summary.findings[0]
+            .text
+            .starts_with("Nothing differs beyond noise")
+    );
+}
+
+#[test]
+fn one_policy_alone_is_described_without_a_comparison() {
+    let headline = &found(&sample::sized(1, 1, 400), FindingKind::Headline)[0];
+    assert!(
+        headline
+            .text
+            .starts_with("\u{201c}no reserve\u{201d} answers "),
+        "{}",
+        headline.text
+    );
+}
+
+#[test]
+fn a_scenario_in_which_nothing_answers_says_so() {
+    let mut study = sample::sized(1, 3, 50);
+    for cell in &mut study.scenarios[0].cells {
+        cell.tally.answered = 0;
+        cell.tally
+            .groups
+            .iter_mut()
+            .for_each(|group| group.answered = 0);
+    }
+    let headline = &found(&study, FindingKind::Headline)[0];
+    assert!(
+        headline
+            .text
+            .starts_with("No policy ends a single run with an answer")
+    );
+}

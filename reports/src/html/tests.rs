@@ -1,0 +1,149 @@
+use super::*;
+use crate::measure::Measure;
+use crate::sample;
+
+fn page() -> (Summary, String) {
+    let summary = Summary::new(&sample::sized(2, 9, 800));
+    let page = render(&summary);
+    (summary, page)
+}
+
+/// The texts between `start` and `end`, in order.
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
+    let after = text.split(start).skip(1);
+    after
+        .map(|part| part.split(end).next().unwrap_or(""))
+        .collect()
+}
+
+fn plain(markup: &str) -> String {
+    let mut text = String::new();
+    for part in markup.split('<') {
+        text.push_str(part.split_once('>').map_or(part, |(_, rest)| rest));
+    }
+    text
+}
+
+#[test]
+fn every_figure_of_the_table_is_that_of_the_summary() {
+    let (summary, page) = page();
+    let json: serde_json::Value = serde_json::from_str(&summary.to_json().unwrap()).unwrap();
+    let tables = between(&page, "<table class=\"sort\" id=\"", "</table>");
+    assert_eq!(tables.len(), summary.scenarios.len());
+    let mut checked = 0;
+    for (scenario, table) in tables.iter().enumerate() {
+        let measures = between(table, "data-m=\"", "\"");
+        let rows = between(table.split("<tbody>").nth(1).unwrap(), "<tr", "</tr>");
+        assert_eq!(rows.len(), summary.scenarios[scenario].cells.len());
+        for (policy, row) in rows.iter().enumerate() {
+            let saved = &json["scenarios"][scenario]["cells"][policy];
+            let mut cells = between(row, "<td", "</td>");
+            cells.remove(1); // the difference, compared below
+            for (name, cell) in measures.iter().zip(cells) {
+                let raw = between(cell, "data-v=\"", "\"")[0];
+                let value = &saved["measures"][*name]["value"];
+                if value.is_null() {
+                    assert_eq!(raw, "");
+                    continue;
+                }
+                let value = value
+                    .as_f64()
+                    .unwrap_or_else(|| value.as_str().unwrap().parse().unwrap());
+                assert_eq!(raw.parse::<f64>().unwrap(), value, "{name}");
+                let shown = table::shown(Measure::named(name).unwrap(), value);
+                let text = cell.split_once('>').unwrap().1;
+                assert_eq!(text.split("<small>").next().unwrap(), shown, "{name}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 150, "{checked}");
+}
+
+#[test]
+fn every_difference_is_that_of_the_summary() {
+    let (summary, page) = page();
+    for (scenario, table) in
+        summary
+            .scenarios
+            .iter()
+            .zip(between(&page, "<table class=\"sort\" id=\"", "</table>"))
+    {
+        for (cell, row) in scenario.cells.iter().zip(between(
+            table.split("<tbody>").nth(1).unwrap(),
+            "<tr",
+            "</tr>",
+        )) {
+            let shown = between(row, "<td", "</td>")[1];
+            match &cell.comparison {
+                None => assert!(shown.contains("baseline")),
+                Some(comparison) => {
+                    let difference = comparison.answered();
+                    let interval = difference.interval.unwrap();
+                    let expected = format!(
+                        "{} {}{} to {}",
+                        comparison.verdict.as_str(),
+                        crate::numbers::points(difference.value),
+                        crate::numbers::points(interval.lo),
+                        crate::numbers::points(interval.hi)
+                    );
+                    assert_eq!(plain(shown.split_once('>').unwrap().1), expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_escaped_everywhere() {
+    let (_, page) = page();
+    assert!(page.contains("&lt;b&gt;&amp;&quot;|`7"));
+    assert!(!page.contains("<b>&"));
+}
+
+#[test]
+fn the_page_loads_nothing_and_allows_only_its_own_script_and_style() {
+    let (_, page) = page();
+    for external in [
+        "src=",
+        "@import",
+        "url(",
+        "http://",
+        "https://",
+        " style=\"",
+        "onclick",
+    ] {
+        assert!(!page.contains(external), "{external}");
+    }
+    assert!(page.contains("default-src &#39;none&#39;") || page.contains("default-src 'none'"));
+    assert_eq!(base64(b"Man"), "TWFu");
+    assert_eq!(base64(b"Ma"), "TWE=");
+    assert_eq!(base64(b"M"), "TQ==");
+}
+
+#[test]
+fn every_plot_has_a_title_and_a_text_of_its_own() {
+    let (_, page) = page();
+    let plots = between(&page, "<svg class=\"plot\"", "</svg>");
+    assert!(plots.len() >= 10, "{}", plots.len());
+    let mut ids = Vec::new();
+    for plot in plots {
+        let labels = between(plot, "aria-labelledby=\"", "\"")[0];
+        ids.push(labels.to_owned());
+        for id in labels.split(' ') {
+            assert!(plot.contains(&format!("id=\"{id}\"")));
+        }
+        assert!(plot.contains("<desc"));
+    }
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+}
+
+#[test]
+fn eight_scenarios_under_sixteen_policies_stay_below_a_megabyte() {
+    let summary = Summary::new(&sample::sized(8, 16, 300));
+    let page = render(&summary);
+    assert!(page.len() < 1_000_000, "{}", page.len());
+}

@@ -1,0 +1,197 @@
+//! Answered rate against cost per answer, with the Pareto front.
+
+use maud::{Markup, html};
+
+use super::axis::Axis;
+use super::frame::{self, Area, Plot, path, px, text_width};
+use crate::measure::Measure;
+use crate::numbers::{percent, usd};
+use crate::summary::{Cell, Scenario, Summary};
+
+const HEIGHT: f64 = 250.0;
+const LONGEST_LABEL: usize = 26;
+
+struct Point<'a> {
+    cell: &'a Cell,
+    price: f64,
+    rate: f64,
+    on_front: bool,
+}
+
+/// The plot; `None` unless two policies answer at all.
+pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<Plot> {
+    let points = points(scenario);
+    if points.len() < 2 {
+        return None;
+    }
+    let area = Area::usual(HEIGHT);
+    let (x, y) = axes_of(&points, area);
+    let front: Vec<&Point<'_>> = points.iter().filter(|point| point.on_front).collect();
+    let body = html! {
+        (frame::axes(
+            area,
+            (&x, "cost per answer, USD", &usd),
+            (&y, "runs answered, % (bars: 95% intervals)", &|rate| format!("{:.0}", rate * 100.0)),
+        ))
+        (front_line(&front, &x, &y, area))
+        @for point in &points { (drawn(point, &x, &y)) }
+        (labels(&points, summary, &x, &y, area))
+    };
+    let names: Vec<String> = front.iter().map(|point| described(point)).collect();
+    let text = format!(
+        "Each mark is a policy: the higher, the more runs are answered; the further left, the \
+         cheaper an answer. No policy is both cheaper and answers more than: {}.",
+        names.join("; ")
+    );
+    Some(Plot::new(
+        format!("{id}-price"),
+        "Which policies buy answers most cheaply?",
+        text,
+        area.bottom + 44.0,
+        body,
+    ))
+}
+
+fn points(scenario: &Scenario) -> Vec<Point<'_>> {
+    let mut points: Vec<Point<'_>> = scenario
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            Some(Point {
+                cell,
+                price: cell.number(Measure::CostPerAnswer)?,
+                rate: cell.number(Measure::AnsweredRate)?,
+                on_front: false,
+            })
+        })
+        .collect();
+    points.sort_by(|a, b| a.price.total_cmp(&b.price).then(b.rate.total_cmp(&a.rate)));
+    let mut best = -1.0;
+    for point in &mut points {
+        point.on_front = point.rate > best;
+        best = best.max(point.rate);
+    }
+    points
+}
+
+fn axes_of(points: &[Point<'_>], area: Area) -> (Axis, Axis) {
+    let prices = || points.iter().map(|point| point.price);
+    let (low, high) = (
+        prices().fold(f64::INFINITY, f64::min),
+        prices().fold(0.0, f64::max),
+    );
+    let margin = (high - low).max(high * 0.05) * 0.08;
+    let lowest = points.iter().map(|point| point.rate).fold(1.0, f64::min);
+    let floor = if lowest > 0.5 {
+        (lowest * 10.0 - 0.5).floor() / 10.0
+    } else {
+        0.0
+    };
+    // Far dearer policies would press all others to the edge.
+    let far = high > 20.0 * low && low > 0.0;
+    let x = if far {
+        Axis::log(low * 0.9, high * 1.1, area.left, area.right)
+    } else {
+        Axis::linear(
+            (low - margin).max(0.0),
+            high + margin,
+            area.left,
+            area.right,
+        )
+    };
+    (x, Axis::linear(floor.max(0.0), 1.0, area.bottom, area.top))
+}
+
+fn drawn(point: &Point<'_>, x: &Axis, y: &Axis) -> Markup {
+    let series = usize::from(!point.on_front) * 6;
+    let (px_x, px_y) = (x.at(point.price), y.at(point.rate));
+    let interval = |measure| {
+        point
+            .cell
+            .figure(measure)
+            .and_then(|figure| figure.interval)
+    };
+    html! {
+        @if let Some(i) = interval(Measure::AnsweredRate) {
+            path class={ "w s" (series) } d=(path(&[(px_x, y.at(i.lo)), (px_x, y.at(i.hi))])) {}
+        }
+        @if let Some(i) = interval(Measure::CostPerAnswer) {
+            path class={ "w s" (series) } d=(path(&[(x.at(i.lo), px_y), (x.at(i.hi), px_y)])) {}
+        }
+        (frame::mark(series, px_x, px_y, &described(point)))
+    }
+}
+
+fn described(point: &Point<'_>) -> String {
+    format!(
+        "{}: {} answered at USD {} an answer",
+        point.cell.policy,
+        percent(point.rate),
+        usd(point.price)
+    )
+}
+
+fn front_line(front: &[&Point<'_>], x: &Axis, y: &Axis, area: Area) -> Markup {
+    let mut corners = Vec::new();
+    let mut level = area.bottom;
+    for point in front {
+        let (at, height) = (x.at(point.price), y.at(point.rate));
+        corners.extend([(at, level), (at, height)]);
+        level = height;
+    }
+    corners.push((area.right, level));
+    html! { path class="b" d=(path(&corners)) {} }
+}
+
+/// Names beside the marks of the front and of the baseline, where there is room.
+fn labels(points: &[Point<'_>], summary: &Summary, x: &Axis, y: &Axis, area: Area) -> Markup {
+    let mut taken: Vec<[f64; 4]> = points
+        .iter()
+        .map(|point| {
+            let (at, height) = (x.at(point.price), y.at(point.rate));
+            [at - 6.0, height - 6.0, at + 6.0, height + 6.0]
+        })
+        .collect();
+    let mut placed = Vec::new();
+    let named = points
+        .iter()
+        .filter(|point| point.on_front || point.cell.policy == summary.study.baseline);
+    for point in named {
+        let name = frame::shortened(&point.cell.policy, LONGEST_LABEL);
+        let (at, height) = (x.at(point.price), y.at(point.rate));
+        if let Some((left, baseline)) = free_spot(&taken, at, height, text_width(&name), area) {
+            taken.push([
+                left,
+                baseline - 12.0,
+                left + text_width(&name),
+                baseline + 3.0,
+            ]);
+            placed.push((left, baseline, name));
+        }
+    }
+    html! {
+        @for (left, baseline, name) in placed { text x=(px(left)) y=(px(baseline)) { (name) } }
+    }
+}
+
+fn free_spot(taken: &[[f64; 4]], x: f64, y: f64, width: f64, area: Area) -> Option<(f64, f64)> {
+    let spots = [
+        (x + 9.0, y + 15.0),
+        (x + 9.0, y - 6.0),
+        (x - 9.0 - width, y + 15.0),
+        (x - 9.0 - width, y - 6.0),
+        (x + 9.0, y + 30.0),
+        (x - 9.0 - width, y + 30.0),
+        (x - width / 2.0, y + 22.0),
+    ];
+    spots.into_iter().find(|(left, baseline)| {
+        let inside = *left >= area.left
+            && left + width <= area.right + 8.0
+            && *baseline - 12.0 >= area.top - 10.0
+            && *baseline <= area.bottom - 4.0;
+        let clear = taken.iter().all(|[l, t, r, b]| {
+            left + width < *l || left > r || *baseline + 3.0 < *t || baseline - 12.0 > *b
+        });
+        inside && clear
+    })
+}

@@ -1,0 +1,73 @@
+//! Headroom left below the cap at the end of a run: a range a policy.
+
+use maud::html;
+
+use super::axis::Axis;
+use super::frame::{Plot, WIDTH, path, px, shortened};
+use super::{MOST_ROWS, picked, shown_of};
+use crate::numbers::usd;
+use crate::summary::{Cell, Scenario, Summary};
+
+const ROW: f64 = 38.0;
+
+/// The plot; `None` where no policy has a cap.
+pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<Plot> {
+    let rows: Vec<(&Cell, [f64; 5])> = picked(summary, scenario, MOST_ROWS)
+        .into_iter()
+        .filter_map(|cell| Some((cell, cell.reserve_left_quantiles_usd?)))
+        .collect();
+    let largest = rows
+        .iter()
+        .map(|(_, quantiles)| quantiles[4])
+        .fold(0.0, f64::max);
+    if largest == 0.0 {
+        return None;
+    }
+    let x = Axis::linear(0.0, largest, 10.0, WIDTH - 24.0);
+    let bottom = 6.0 + rows.len() as f64 * ROW;
+    let body = html! {
+        @for tick in x.ticks(6) {
+            path class="g" d=(path(&[(x.at(tick), 4.0), (x.at(tick), bottom)])) {}
+            text class="m" x=(px(x.at(tick))) y=(px(bottom + 16.0)) { (usd(tick)) }
+        }
+        text class="a e" x=(px(WIDTH - 14.0)) y=(px(bottom + 34.0)) {
+            "headroom left, USD (line: 90% of runs, box: half of them, bar: median)"
+        }
+        @for (row, (cell, q)) in rows.iter().enumerate() {
+            @let y = 6.0 + row as f64 * ROW;
+            text x="2" y=(px(y + 11.0)) { (shortened(&cell.policy, 60)) }
+            path class="w s0" d=(path(&[(x.at(q[0]), y + 23.0), (x.at(q[4]), y + 23.0)])) {}
+            rect class="f s0" x=(px(x.at(q[1]))) y=(px(y + 18.0)) height="10"
+                width=(px((x.at(q[3]) - x.at(q[1])).max(1.0))) { title { (described(cell, q)) } }
+            path class="l s1" d=(path(&[(x.at(q[2]), y + 15.0), (x.at(q[2]), y + 31.0)])) {}
+        }
+    };
+    let text = format!(
+        "By the engine's own ledger.{} {}",
+        shown_of(rows.len(), scenario.cells.len()),
+        rows.iter()
+            .take(12)
+            .map(|(cell, q)| described(cell, q))
+            .collect::<Vec<_>>()
+            .join(" ")
+    );
+    Some(Plot::new(
+        format!("{id}-headroom"),
+        "How much of the budget is left at the end?",
+        text,
+        bottom + 42.0,
+        body,
+    ))
+}
+
+fn described(cell: &Cell, q: &[f64; 5]) -> String {
+    format!(
+        "{}: median USD {}, half of the runs {} to {}, nine in ten {} to {}.",
+        cell.policy,
+        usd(q[2]),
+        usd(q[1]),
+        usd(q[3]),
+        usd(q[0]),
+        usd(q[4])
+    )
+}
