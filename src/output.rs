@@ -89,13 +89,11 @@ impl Folder {
     /// Writes all files of a report; the manifest comes last, so a folder with one is whole.
     pub(crate) fn report(&self, summary: &Summary, with_rows: bool) -> Result<(), Failure> {
         let internal = |error: serde_json::Error| Failure::Internal(error.to_string());
-        let mut manifest = Manifest::new(summary);
-        let json = summary.to_json().map_err(internal)?;
-        let csv = holdback_reports::csv::render(summary);
-        for (name, content) in [("summary.json", json), ("summary.csv", csv)] {
-            self.write(name, content.as_bytes())?;
-            manifest.add(name, content.as_bytes());
+        let files = holdback_reports::folder::files(summary).map_err(internal)?;
+        for file in &files {
+            self.write(&file.path, file.content.as_bytes())?;
         }
+        let mut manifest = holdback_reports::folder::manifest(summary, &files);
         if with_rows {
             let path = self.path.join(RUNS);
             manifest.add_hash(
@@ -128,6 +126,8 @@ pub(crate) struct Identity {
     pub(crate) seed: u64,
     /// Runs a cell.
     pub(crate) runs: u64,
+    /// The canonical command, which names scenarios, policies and everything else that counts.
+    pub(crate) command: String,
 }
 
 fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
@@ -154,13 +154,14 @@ fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
         study: manifest.study,
         seed: manifest.seed,
         runs: manifest.runs,
+        command: manifest.command,
     };
     if there == *identity {
         return Ok(());
     }
     foreign(&format!(
-        "holds the study `{}` (seed {}, {} runs), not `{}` (seed {}, {} runs)",
-        there.study, there.seed, there.runs, identity.study, identity.seed, identity.runs
+        "holds another study (`{}`), not `{}`",
+        there.command, identity.command
     ))
 }
 

@@ -46,6 +46,7 @@ pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
         study: study.name.clone(),
         seed: study.seed,
         runs: study.runs,
+        command: setting.command.clone(),
     };
     let folder = args
         .shared

@@ -44,6 +44,7 @@ pub(super) fn run(args: &Replay) -> Result<Verdict, Failure> {
         study: setting.name(),
         seed: args.seed,
         runs: 0,
+        command: setting.command(),
     };
     let folder = args
         .shared

@@ -22,7 +22,7 @@ pub(super) fn summary(
         Format::Json => summary
             .to_json()
             .map_err(|error| Failure::Internal(error.to_string()))?,
-        Format::Markdown => table::render(summary, style()),
+        Format::Markdown => holdback_reports::markdown::render(summary),
     };
     print(&text)?;
     if let Some(folder) = folder

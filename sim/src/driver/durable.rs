@@ -155,3 +155,68 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use holdback_engine::protocol::{Signature, ToolId};
+
+    use super::*;
+
+    fn call(id: u32) -> Call {
+        let signature = Signature(NonZeroU64::MIN);
+        Call {
+            id,
+            tool: ToolId(0),
+            raw_signature: signature,
+            canonical_signature: Some(signature),
+            denial_key: signature,
+            denied: false,
+            parallel: false,
+            terminal: false,
+        }
+    }
+
+    fn answered(id: u32) -> HistoryEntry {
+        HistoryEntry::Answered { call: call(id) }
+    }
+
+    #[test]
+    fn answers_before_a_checkpoint_within_a_batch_stay_in_the_conversation_after_a_restart() {
+        let mut store = DurableStore::<(), ()>::default();
+        store.clear(());
+        store.propose(&[call(0), call(1), call(2)]);
+        store.answer(answered(0));
+        store.commit();
+        store.answer(answered(1));
+        store.restore();
+        assert_eq!(store.durable().history[4..], [answered(0)]);
+        store.answer(answered(1));
+        store.answer(answered(2));
+        assert_eq!(
+            store.durable().history[4..],
+            [answered(0), answered(1), answered(2)]
+        );
+    }
+
+    #[test]
+    fn each_loss_of_the_newest_checkpoint_goes_back_by_one_and_then_to_the_beginning() {
+        let mut store = DurableStore::<u32, u32>::default();
+        store.clear(7);
+        for number in 1..=3 {
+            let slot = store.next_slot();
+            slot.checkpoint = number;
+            slot.mark = 10 * number;
+            store.commit();
+        }
+        for number in [3, 2, 1] {
+            assert_eq!(store.restore().mark, 10 * number);
+            assert_eq!(store.durable().checkpoint, Some(&number));
+            assert!(store.drop_newest());
+        }
+        assert_eq!(store.restore().mark, 7);
+        assert_eq!(store.durable().checkpoint, None);
+        assert!(!store.drop_newest());
+    }
+}

@@ -77,6 +77,8 @@ struct Course {
     open: u64,
     /// How far the run has come; a restart goes back.
     standing: Standing,
+    /// Results that the last restart counted as never read.
+    lost_unread: u64,
     /// The furthest that it had come: what is done before it again is paid again.
     furthest: Furthest,
     overflowed: bool,
@@ -350,6 +352,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
     ) -> Action {
         witness.killed(course.now);
         course.record.kills += 1;
+        course.record.untouched = false;
         course.now += world.kills().downtime(tail_word);
         let tail_lost = world.kills().loses_tail(tail_word)
             && match plan.family {
@@ -485,6 +488,7 @@ impl Course {
             record: RunRecord::default(),
             open: 0,
             standing: Standing::default(),
+            lost_unread: 0,
             furthest: Furthest::default(),
             overflowed: false,
             endless: false,
@@ -528,6 +532,7 @@ impl Course {
         calls: &[Call],
     ) {
         self.instructed = request.instruction.is_some();
+        self.record.untouched &= !self.instructed && request.tools == Tools::All;
         let seen = &mut self.record.seen;
         seen.0 |= reply.seen.0;
         if request.attempt > 1 {
@@ -559,6 +564,7 @@ impl Course {
         };
         if finish == Finish::Length {
             seen.mark(Event::TruncatedTurn);
+            self.record.untouched = false;
         }
         if asks_for_answer(request) {
             if !calls.is_empty() && !calls.iter().any(|call| call.terminal) {
@@ -610,10 +616,13 @@ impl Course {
         self.joined();
     }
 
-    /// A stored outcome takes the place of an execution. The restart had counted its result as lost.
+    /// A stored outcome takes the place of an execution: its result is not lost after all.
     fn rejoined(&mut self) {
         self.standing.tool_calls += 1;
-        self.record.unread_results = self.record.unread_results.saturating_sub(1);
+        if self.lost_unread > 0 {
+            self.lost_unread -= 1;
+            self.record.unread_results -= 1;
+        }
         self.joined();
     }
 
@@ -628,7 +637,8 @@ impl Course {
         // A lost request carried all results of the conversation, those of the checkpoint as well.
         let carried = self.standing.carries > standing.carries;
         let still_unread = if carried { 0 } else { standing.unread };
-        self.record.unread_results += self.standing.unread.saturating_sub(still_unread);
+        self.lost_unread = self.standing.unread.saturating_sub(still_unread);
+        self.record.unread_results += self.lost_unread;
         self.standing = Standing {
             unread: still_unread,
             carries: self.standing.carries,
@@ -641,6 +651,7 @@ impl Course {
     fn answered(&mut self, verdict: Verdict, limiter: Limiter, calls: u64) {
         let record = &mut self.record;
         self.open = self.open.saturating_sub(calls);
+        record.untouched = false;
         record.messages += calls;
         match verdict {
             Verdict::Denied => {
@@ -660,6 +671,7 @@ impl Course {
 
     fn notice(&mut self, notice: &Notice) {
         self.record.messages += 1;
+        self.record.untouched = false;
         if matches!(notice, Notice::Budget { .. }) {
             self.record.seen.mark(Event::BudgetNotice);
         }
