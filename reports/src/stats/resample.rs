@@ -127,20 +127,25 @@ impl Estimate {
 /// Draws of groups, made once for a number of groups and used for every estimate over them.
 #[derive(Clone, Debug)]
 pub struct Resampler {
-    /// How often resample `b` holds group `g`, at `g * RESAMPLES + b`.
-    draws: Vec<u8>,
+    /// How often each resample of a block holds a group, at `block * groups + group`. Blocks keep
+    /// the running sums of many estimates in the nearest cache.
+    draws: Vec<[u8; BLOCK]>,
     groups: usize,
 }
+
+const BLOCK: usize = 64;
+const BLOCKS: usize = RESAMPLES.div_ceil(BLOCK);
 
 impl Resampler {
     /// The draws for `groups` groups.
     pub fn new(groups: usize) -> Resampler {
         let mut rng = ChaCha8Rng::seed_from_u64(SEED);
-        let mut draws = vec![0_u8; groups * RESAMPLES];
+        let mut draws = vec![[0_u8; BLOCK]; groups * BLOCKS];
         for resample in 0..RESAMPLES {
+            let block = resample / BLOCK * groups;
             for _ in 0..groups {
                 let group = index(&mut rng, groups);
-                let count = &mut draws[group * RESAMPLES + resample];
+                let count = &mut draws[block + group][resample % BLOCK];
                 *count = count.saturating_add(1);
             }
         }
@@ -183,36 +188,39 @@ impl Resampler {
 
     /// For each estimate, its studentised error in each resample.
     fn studentised(&self, estimates: &[&Estimate]) -> Vec<Vec<f64>> {
-        let mut sums = vec![vec![0.0; RESAMPLES]; estimates.len()];
-        let mut squares = sums.clone();
-        let mut row = [0.0; RESAMPLES];
-        for (group, draws) in self.draws.chunks_exact(RESAMPLES).enumerate() {
-            for (wide, narrow) in row.iter_mut().zip(draws) {
-                *wide = f64::from(*narrow);
-            }
-            for (k, estimate) in estimates.iter().enumerate() {
-                let z = estimate.influences.get(group).copied().unwrap_or(0.0);
-                if z != 0.0 {
-                    add_scaled(&mut sums[k], &row, z);
-                    add_scaled(&mut squares[k], &row, z * z);
+        let groups = self.groups as f64;
+        let mut ratios = vec![Vec::with_capacity(BLOCK * BLOCKS); estimates.len()];
+        for draws in self.draws.chunks_exact(self.groups.max(1)) {
+            let mut sums = vec![[[0.0; BLOCK]; 2]; estimates.len()];
+            for (group, draws) in draws.iter().enumerate() {
+                let row = draws.map(f64::from);
+                for (sums, estimate) in sums.iter_mut().zip(estimates) {
+                    let z = estimate.influences.get(group).copied().unwrap_or(0.0);
+                    if z != 0.0 {
+                        add(sums, &row, z);
+                    }
                 }
             }
+            for (ratios, [sums, squares]) in ratios.iter_mut().zip(&sums) {
+                ratios.extend(sums.iter().zip(squares).map(|(sum, square)| {
+                    let variance = (square - sum * sum / groups) * groups / (groups - 1.0);
+                    sum / variance.max(f64::MIN_POSITIVE).sqrt()
+                }));
+            }
         }
-        let groups = self.groups as f64;
-        let ratio = |(sum, square): (&f64, &f64)| {
-            let variance = (square - sum * sum / groups) * groups / (groups - 1.0);
-            sum / variance.max(f64::MIN_POSITIVE).sqrt()
-        };
-        sums.iter()
-            .zip(&squares)
-            .map(|(sums, squares)| sums.iter().zip(squares).map(ratio).collect())
-            .collect()
+        for ratios in &mut ratios {
+            ratios.truncate(RESAMPLES);
+        }
+        ratios
     }
 }
 
-fn add_scaled(sums: &mut [f64], row: &[f64], factor: f64) {
-    for (sum, weight) in sums.iter_mut().zip(row) {
-        *sum += weight * factor;
+/// Adds an influence, and its square, as often as each resample holds its group.
+fn add([sums, squares]: &mut [[f64; BLOCK]; 2], row: &[f64; BLOCK], z: f64) {
+    let square = z * z;
+    for ((sum, total), weight) in sums.iter_mut().zip(squares).zip(row) {
+        *sum += weight * z;
+        *total += weight * square;
     }
 }
 
