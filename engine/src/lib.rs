@@ -4,6 +4,8 @@
 #![warn(missing_docs)]
 
 pub mod caps;
+pub mod counts;
+pub mod decimal;
 pub mod money;
 pub mod protocol;
 pub mod run_limits;

@@ -496,3 +496,293 @@ fn check(key: &'static str, x: f64, ok: bool, expected: &'static str) -> Result<
 fn count(x: f64) -> u64 {
     libm::floor(x + 0.5) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dist(shape: Shape) -> Dist {
+        Dist::new(shape, None, None).unwrap()
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!(
+            (found - expected).abs() <= 1e-12 * (1.0 + expected.abs()),
+            "{found} {expected}"
+        );
+    }
+
+    /// Evenly spread uniforms, a million of them, so that sums approximate integrals.
+    fn mean(dist: &Dist) -> f64 {
+        let steps = 1_000_000;
+        let at = |step: u32| dist.quantile((f64::from(step) + 0.5) / f64::from(steps));
+        (0..steps).map(at).sum::<f64>() / f64::from(steps)
+    }
+
+    #[test]
+    fn the_parameters_of_continuous_distributions_are_met_exactly() {
+        let lognormal = dist(Shape::Lognormal {
+            median: 350.0,
+            p95: 1200.0,
+        });
+        close(lognormal.quantile(0.5), 350.0);
+        close(lognormal.quantile(0.95), 1200.0);
+        let exponential = dist(Shape::Exponential { mean: 4.0 });
+        close(exponential.quantile(0.5), 4.0 * std::f64::consts::LN_2);
+        close(exponential.quantile(0.0), 0.0);
+        let pareto = dist(Shape::Pareto {
+            min: 3.0,
+            alpha: 1.5,
+        });
+        close(pareto.quantile(0.0), 3.0);
+        close(pareto.quantile(0.875), 12.0);
+        let uniform = dist(Shape::Uniform {
+            low: -1.0,
+            high: 3.0,
+        });
+        close(uniform.quantile(0.25), 0.0);
+    }
+
+    #[test]
+    fn quantiles_invert_independent_distribution_functions() {
+        use statrs::distribution::{ContinuousCDF, Exp, LogNormal, Pareto};
+        let sigma = (1200.0_f64 / 350.0).ln() / 1.644_853_626_951_472_7;
+        let lognormal = LogNormal::new(350.0_f64.ln(), sigma).unwrap();
+        let exponential = Exp::new(0.25).unwrap();
+        let pareto = Pareto::new(3.0, 1.5).unwrap();
+        let ours = [
+            dist(Shape::Lognormal {
+                median: 350.0,
+                p95: 1200.0,
+            }),
+            dist(Shape::Exponential { mean: 4.0 }),
+            dist(Shape::Pareto {
+                min: 3.0,
+                alpha: 1.5,
+            }),
+        ];
+        for step in 1..500 {
+            let u = f64::from(step) / 500.0;
+            for (ours, cdf) in
+                ours.iter()
+                    .zip([&|x| lognormal.cdf(x), &|x| exponential.cdf(x), &|x| {
+                        pareto.cdf(x)
+                    }] as [&dyn Fn(f64) -> f64; 3])
+            {
+                assert!((cdf(ours.quantile(u)) - u).abs() < 1e-9, "{ours:?} at {u}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_drawn_with_the_chances_of_their_laws() {
+        use statrs::distribution::{Discrete, DiscreteCDF, Geometric, Poisson};
+        for mean in [0.3, 2.5, 40.0, 900.0] {
+            let poisson = dist(Shape::Poisson { mean });
+            let geometric = dist(Shape::Geometric { mean });
+            let exact_poisson = Poisson::new(mean).unwrap();
+            // statrs counts trials, from 1; here failures are counted, from 0.
+            let exact_geometric = Geometric::new(1.0 / (1.0 + mean)).unwrap();
+            for step in 0..200 {
+                let u = (f64::from(step) + 0.5) / 200.0;
+                let k = poisson.quantile(u) as u64;
+                let upto = exact_poisson.cdf(k);
+                assert!(
+                    upto >= u - 1e-9 && upto - exact_poisson.pmf(k) <= u + 1e-9,
+                    "{mean} {u}"
+                );
+                let k = geometric.quantile(u) as u64 + 1;
+                let upto = exact_geometric.cdf(k);
+                let below = upto - exact_geometric.pmf(k);
+                assert!(upto >= u - 1e-9 && below <= u + 1e-9, "{mean} {u}");
+            }
+        }
+    }
+
+    #[test]
+    fn means_are_what_they_are_called() {
+        for (shape, expected, tolerance) in [
+            (Shape::Exponential { mean: 4.0 }, 4.0, 1e-4),
+            (Shape::Geometric { mean: 2.5 }, 2.5, 1e-4),
+            (Shape::Poisson { mean: 3.6 }, 3.6, 1e-4),
+            (
+                Shape::Uniform {
+                    low: 1.0,
+                    high: 2.0,
+                },
+                1.5,
+                1e-9,
+            ),
+        ] {
+            let found = mean(&dist(shape.clone()));
+            assert!((found - expected).abs() < tolerance, "{shape:?} {found}");
+        }
+    }
+
+    #[test]
+    fn an_empirical_law_gives_each_value_its_weight() {
+        let law = dist(Shape::Empirical {
+            values: vec![5.0, 1.0, 9.0],
+            weights: Some(vec![1.0, 2.0, 1.0]),
+        });
+        for (u, value) in [
+            (0.0, 1.0),
+            (0.49, 1.0),
+            (0.5, 5.0),
+            (0.74, 5.0),
+            (0.75, 9.0),
+            (1.0, 9.0),
+        ] {
+            assert_eq!(law.quantile(u), value, "{u}");
+        }
+    }
+
+    #[test]
+    fn a_mixture_hands_each_part_its_share_of_the_uniform() {
+        let law = dist(Shape::Mixture {
+            parts: vec![
+                (
+                    3.0,
+                    dist(Shape::Uniform {
+                        low: 0.0,
+                        high: 1.0,
+                    }),
+                ),
+                (0.0, dist(Shape::Constant { value: 7.0 })),
+                (
+                    1.0,
+                    dist(Shape::Uniform {
+                        low: 10.0,
+                        high: 11.0,
+                    }),
+                ),
+            ],
+        });
+        close(law.quantile(0.375), 0.5);
+        close(law.quantile(0.75), 10.0);
+        close(law.quantile(0.875), 10.5);
+        assert_eq!((law.lowest(), law.highest()), (0.0, 11.0));
+        close(mean(&law), 0.75 * 0.5 + 0.25 * 10.5);
+    }
+
+    #[test]
+    fn counts_are_rounded_half_up_after_clamping() {
+        let law = Dist::new(
+            Shape::Uniform {
+                low: 0.0,
+                high: 10.0,
+            },
+            Some(1.5),
+            Some(3.0),
+        )
+        .unwrap();
+        assert_eq!(law.quantile_count(0.0), 2);
+        assert_eq!(law.quantile_count(0.249), 2);
+        assert_eq!(law.quantile_count(0.251), 3);
+        assert_eq!(law.quantile_count(0.9), 3);
+        assert_eq!(Quantity::Fixed(2.5).quantile_count(0.1), 3);
+        assert_eq!(Quantity::Fixed(0.49).quantile_count(0.1), 0);
+    }
+
+    #[test]
+    fn every_uniform_gives_a_finite_value() {
+        let laws = [
+            dist(Shape::Lognormal {
+                median: 1.0,
+                p95: 5.0,
+            }),
+            dist(Shape::Exponential { mean: 1.0 }),
+            dist(Shape::Pareto {
+                min: 1.0,
+                alpha: 0.01,
+            }),
+            dist(Shape::Geometric { mean: 1e9 }),
+            dist(Shape::Geometric { mean: 0.0 }),
+            dist(Shape::Poisson { mean: 0.0 }),
+            dist(Shape::Poisson { mean: 100_000.0 }),
+            dist(Shape::Lognormal {
+                median: 2.0,
+                p95: 2.0,
+            }),
+        ];
+        for law in &laws {
+            for u in [0.0, 1e-300, 0.5, 1.0 - f64::EPSILON, 1.0, 2.0, -1.0] {
+                let value = law.quantile(u);
+                assert!(
+                    value.is_finite() && value >= law.lowest(),
+                    "{law:?} at {u}: {value}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_parameters_are_named() {
+        for (shape, key) in [
+            (
+                Shape::Lognormal {
+                    median: 0.0,
+                    p95: 1.0,
+                },
+                "median",
+            ),
+            (
+                Shape::Lognormal {
+                    median: 2.0,
+                    p95: 1.0,
+                },
+                "p95",
+            ),
+            (
+                Shape::Uniform {
+                    low: 2.0,
+                    high: 1.0,
+                },
+                "high",
+            ),
+            (Shape::Exponential { mean: -1.0 }, "mean"),
+            (Shape::Exponential { mean: f64::NAN }, "mean"),
+            (
+                Shape::Pareto {
+                    min: 0.0,
+                    alpha: 1.0,
+                },
+                "min",
+            ),
+            (
+                Shape::Pareto {
+                    min: 1.0,
+                    alpha: 0.0,
+                },
+                "alpha",
+            ),
+            (Shape::Poisson { mean: 1e6 }, "mean"),
+            (
+                Shape::Empirical {
+                    values: vec![],
+                    weights: None,
+                },
+                "values",
+            ),
+            (
+                Shape::Empirical {
+                    values: vec![1.0],
+                    weights: Some(vec![]),
+                },
+                "weights",
+            ),
+            (
+                Shape::Empirical {
+                    values: vec![1.0],
+                    weights: Some(vec![0.0]),
+                },
+                "weights",
+            ),
+            (Shape::Mixture { parts: vec![] }, "parts"),
+        ] {
+            assert_eq!(Dist::new(shape, None, None).unwrap_err().key, key);
+        }
+        let crossed = Dist::new(Shape::Constant { value: 1.0 }, Some(2.0), Some(1.0));
+        assert_eq!(crossed.unwrap_err().key, "max");
+    }
+}

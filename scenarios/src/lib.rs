@@ -6,9 +6,11 @@
 #![warn(missing_docs)]
 
 pub mod dist;
+pub mod library;
 mod normal;
 pub mod policy;
 pub mod price;
+pub mod read;
 pub mod scenario;
 pub mod script;
 pub mod study;
@@ -16,5 +18,6 @@ pub mod trace;
 
 pub use dist::{Dist, Quantity};
 pub use policy::Policy;
+pub use read::{FileError, Loader};
 pub use scenario::Scenario;
 pub use study::Study;

@@ -8,6 +8,8 @@ use crate::scenario::Scenario;
 pub struct Study {
     /// Name in reports.
     pub name: String,
+    /// A sentence for people.
+    pub summary: Option<String>,
     /// The seed of all luck.
     pub seed: u64,
     /// Runs of each cell, at least 1.

@@ -2,5 +2,15 @@
 //! happened.
 #![warn(missing_docs)]
 
+pub mod bound;
+pub mod campaign;
+pub mod conformance;
+pub mod driver;
 pub mod luck;
+pub mod policy;
+pub mod records;
+pub mod runner;
+pub mod sampler;
 pub mod tally;
+pub mod workload;
+pub mod world;

@@ -169,9 +169,9 @@ pub enum Notice {
     },
     /// A final text that does not match the schema.
     SchemaReprompt {
-        /// Tries so far.
+        /// Misses so far.
         attempt: u64,
-        /// Tries in all.
+        /// Retries in all.
         max: u64,
     },
 }
@@ -258,11 +258,11 @@ pub struct Ending {
 /// Statuses of all families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Status {
-    /// `run_limits`, `caps`: ended with an answer.
+    /// `run_limits`, `caps`: ended by a turn without calls or a closing turn, normally an answer.
     Completed,
     /// `run_limits`, `caps`: failed.
     Failed,
-    /// `run_limits`: cancelled.
+    /// `run_limits`, `caps`: cancelled.
     Cancelled,
     /// `usage_limits`: `ok`.
     Ok,
@@ -358,7 +358,7 @@ pub enum Reason {
     SchemaMismatch,
     /// `usage_limits`: too few evidence entries.
     EvidenceFloor,
-    /// `usage_limits`: the model refused.
+    /// `usage_limits`, `caps`: the model refused.
     Refusal,
     /// The context window was exceeded.
     ContextOverflow,
@@ -380,6 +380,8 @@ pub enum Reason {
     MaxTotalTokens,
     /// `caps`: a model error.
     ModelError,
+    /// `caps`: ended with a fixed text; the limiter says at which cap.
+    Canned,
 }
 
 impl Reason {
@@ -425,6 +427,7 @@ impl Reason {
             Reason::MaxOutputTokens => "max_output_tokens",
             Reason::MaxTotalTokens => "max_total_tokens",
             Reason::ModelError => "model_error",
+            Reason::Canned => "canned",
         }
     }
 }

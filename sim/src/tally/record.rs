@@ -40,6 +40,8 @@ pub enum Cause {
     Canned,
     /// Replay: the recorded run itself ends without an answer.
     RecordedWithoutAnswer,
+    /// No limit ended it: stopped after 10,000 model requests.
+    Endless,
 }
 
 impl Cause {
@@ -51,6 +53,7 @@ impl Cause {
             Cause::Truncated => "truncated",
             Cause::Canned => "canned",
             Cause::RecordedWithoutAnswer => "recorded_without_answer",
+            Cause::Endless => "endless",
         }
     }
 }
@@ -122,8 +125,56 @@ pub struct RunRecord {
     pub late: bool,
     /// The largest single model call, for the structural bound of the overspend.
     pub largest_call: Money,
+    /// The largest charge of a single tool call, for the same bound.
+    pub largest_tool_cost: Money,
+    /// Nothing that the policy did could be noticed by the model: no control, notice, refusal, denial,
+    /// withheld tool, cut turn or kill. Such a run goes as it would go without any engine.
+    pub untouched: bool,
     /// Rare events that happened.
     pub seen: Seen,
+}
+
+impl Default for RunRecord {
+    /// A run that has not begun.
+    fn default() -> RunRecord {
+        RunRecord {
+            outcome: Outcome::Unanswered,
+            cause: Cause::EmptyAnswer,
+            limiter: None,
+            steps: 0,
+            model_calls: 0,
+            tool_calls: 0,
+            tool_batches: 0,
+            messages: 0,
+            refused_calls: 0,
+            skipped_calls: 0,
+            denied_calls: 0,
+            evidence: 0,
+            evidence_entries: 0,
+            unread_results: 0,
+            billed: Money::ZERO,
+            ledger: Money::ZERO,
+            overspend: None,
+            reserve_left: None,
+            reserve_violation: false,
+            kills: 0,
+            repaid_calls: 0,
+            repaid: Money::ZERO,
+            checkpoints: 0,
+            checkpoint_bytes: 0,
+            input_tokens: 0,
+            cached_tokens: 0,
+            written_tokens: 0,
+            output_tokens: 0,
+            reasoning_tokens: 0,
+            duration: 0,
+            late: false,
+            largest_call: Money::ZERO,
+            largest_tool_cost: Money::ZERO,
+            untouched: true,
+            seen: Seen::default(),
+        }
+    }
 }
 
 /// A set of [`Event`]s.

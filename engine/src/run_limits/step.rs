@@ -1,0 +1,190 @@
+//! One step: what must hold before it, and what becomes of its turn (reference, section 6).
+
+use super::cause::Cause;
+use super::check;
+use super::engine::Run;
+use super::reserve::{self, Entered};
+use super::rule::Rule;
+use super::rules::CrossingTurn;
+use super::state::{Admission, Origin, Phase};
+use crate::protocol::{Action, CheckpointKind, Counted, Counters, Limiter, Observer, Verdict};
+
+impl<O: Observer> Run<'_, O> {
+    /// S1 to S4. The token comes before the check, so that a deadline found here cancels the run
+    /// and never fails it.
+    pub(super) fn begin_step(&mut self) -> Action {
+        if let Some(action) = self.token() {
+            return action;
+        }
+        let used = &self.state.counters;
+        let entered = reserve::entered(self.config, used, used.tool_calls, false);
+        if let Some(cause) = check::before_step(self.config, &self.state.counters, self.now) {
+            return self.blocked(cause);
+        }
+        let state = &mut *self.state;
+        state.step_reserve = entered;
+        state.counters.steps += 1;
+        state.attempt = 0;
+        state.phase = Phase::RecordingStep;
+        Action::Record(Counted::Step)
+    }
+
+    /// S11 to S14, on a turn with calls that has joined the conversation: may they run, are they
+    /// repetitions, how many fit?
+    ///
+    /// A turn that is taken up after a crash is judged as if there had been none: by the tool calls
+    /// that were recorded when it was proposed, not by those recorded now (section 11.6).
+    pub(super) fn take_up_turn(&mut self) -> Action {
+        let tool_calls = self.state.watermark;
+        let room = match reserve::entered(self.config, &self.state.counters, tool_calls, true) {
+            None => Room {
+                calls: reserve::tool_calls_left(self.config, tool_calls),
+                admission: Admission::Budget,
+            },
+            Some(entered) => match self.room_in_reserve(entered) {
+                Ok(room) => room,
+                Err(action) => return action,
+            },
+        };
+        if let Some(action) = self.count_repetitions() {
+            return action;
+        }
+        self.fit(room)
+    }
+
+    /// S11 with the variants: what a tool turn may do inside a reserve. The reference knows only
+    /// the violation, which rejects the turn as a whole.
+    #[cold]
+    fn room_in_reserve(&mut self, entered: Entered) -> Result<Room, Action> {
+        let proposed_under = Counters {
+            tool_calls: self.state.watermark,
+            ..self.state.counters
+        };
+        let cause = entered.cause(self.config, &proposed_under);
+        let left = reserve::tool_calls_left(self.config, proposed_under.tool_calls);
+        let rules = &self.config.rules;
+        if !self.state.announced {
+            match rules.crossing_turn {
+                CrossingTurn::Fail => {}
+                CrossingTurn::RefuseThenSynthesize => {
+                    return Err(self.refuse_turn(Cause {
+                        rule: Rule::CrossingTurnRefused,
+                        ..cause
+                    }));
+                }
+                CrossingTurn::RunThenSynthesize => {
+                    return Ok(Room {
+                        calls: left,
+                        admission: Admission::Crossing,
+                    });
+                }
+            }
+        }
+        let allowance = rules
+            .reserve_tool_allowance
+            .saturating_sub(self.state.allowance_used);
+        let allowance = i64::from(allowance).min(left);
+        if allowance <= 0 {
+            return Err(self.violation(cause));
+        }
+        Ok(Room {
+            calls: allowance,
+            admission: Admission::Allowance,
+        })
+    }
+
+    /// S12. Calls that will be refused or trimmed away count, too; the one that reaches the
+    /// threshold ends the run, and calls behind it are not counted any more.
+    fn count_repetitions(&mut self) -> Option<Action> {
+        let threshold = self.config.rules.identical_calls;
+        let state = &mut *self.state;
+        for (index, call) in state.calls.iter().enumerate() {
+            let count = state.identical_calls.add(call.raw_signature.0);
+            if count >= threshold {
+                return Some(self.loop_detected(index as u32, count));
+            }
+        }
+        None
+    }
+
+    /// S13 and S14: the first calls run, the rest is refused.
+    fn fit(&mut self, room: Room) -> Action {
+        let proposed = self.state.calls.len() as u32;
+        let fitted = match self.recorded_before_crash() {
+            Some(recorded) => recorded.min(proposed),
+            None => u32::try_from(room.calls.max(0)).map_or(proposed, |calls| calls.min(proposed)),
+        };
+        if fitted == 0 {
+            return self.refuse_turn(room.cause(proposed));
+        }
+        let state = &mut *self.state;
+        state.fitted = fitted;
+        state.is_pending = true;
+        state.admission = room.admission;
+        if room.admission == Admission::Allowance {
+            state.allowance_used += fitted;
+        }
+        if fitted == proposed {
+            return self.save_pending();
+        }
+        state.phase = Phase::RefusingCalls;
+        self.refuse(fitted, proposed - fitted, room.cause(proposed))
+    }
+
+    /// The size of the batch, if its usage was recorded before the crash: it then ran as it was
+    /// fitted, and must not be fitted otherwise.
+    fn recorded_before_crash(&self) -> Option<u32> {
+        let recorded = self.state.counters.tool_calls - self.state.watermark;
+        match self.state.origin {
+            Origin::History if recorded > 0 => Some(u32::try_from(recorded).unwrap_or(u32::MAX)),
+            _ => None,
+        }
+    }
+
+    /// S15.
+    pub(super) fn save_pending(&mut self) -> Action {
+        self.save(CheckpointKind::ToolPending, Phase::SavingPending)
+    }
+
+    /// None of the turn's calls runs; the run goes on with the next step.
+    fn refuse_turn(&mut self, cause: Cause) -> Action {
+        let state = &mut *self.state;
+        state.fitted = 0;
+        state.phase = Phase::RefusingTurn;
+        let proposed = state.calls.len() as u32;
+        self.refuse(0, proposed, cause)
+    }
+
+    fn refuse(&mut self, first: u32, count: u32, cause: Cause) -> Action {
+        if O::ACTIVE {
+            for index in first..first + count {
+                self.decide(Verdict::Refused, cause, Some(index));
+            }
+        }
+        Action::AnswerCalls {
+            first,
+            count,
+            verdict: Verdict::Refused,
+            limiter: cause.limiter,
+        }
+    }
+}
+
+/// How many calls of a turn may run, and why.
+#[derive(Clone, Copy)]
+struct Room {
+    calls: i64,
+    admission: Admission,
+}
+
+impl Room {
+    /// Why calls of a batch of `proposed` are refused.
+    const fn cause(self, proposed: u32) -> Cause {
+        Cause::counts(
+            self.admission.rule(),
+            Limiter::ToolCalls,
+            proposed as i64,
+            self.calls,
+        )
+    }
+}

@@ -1,0 +1,726 @@
+//! The driver: performs the engine's actions in a world, keeps the clock and the bill, kills the
+//! process and restarts it from what was durable.
+
+mod durable;
+mod judge;
+mod kills;
+
+use holdback_engine::Money;
+use holdback_engine::protocol::{
+    Action, Call, CallResult, CallStatus, Ending, Event as EngineEvent, Fault, FaultKind, Finish,
+    HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros, ModelRequest,
+    ModelTurn, Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
+};
+use holdback_scenarios::policy::Family;
+
+pub use kills::KillPlan;
+
+use crate::luck::mixed;
+use crate::policy::Facts;
+use crate::tally::{Cause, Event, Outcome, RunRecord, Seen};
+use crate::world::{Before, Ran, Reply, ReplyOutcome, World};
+use durable::{DurableStore, Standing};
+use judge::judge;
+
+/// A run that sends this many requests, or whose process dies this often, without any limit ending it
+/// is stopped and judged endless.
+const MAX_MODEL_CALLS: u64 = 10_000;
+const MAX_KILLS: u64 = 10_000;
+/// How many actions a run may take: far more than its requests can need, so more is a defect.
+const MAX_ACTIONS: u64 = 500_000_000;
+
+/// Watches a run from outside. The unit witness costs nothing.
+#[allow(unused_variables)]
+pub trait Witness: Observer {
+    /// The engine asked for an action.
+    fn acted(&mut self, now: Micros, action: &Action) {}
+    /// A request was answered; the calls are those that the turn proposes.
+    fn replied(&mut self, now: Micros, request: &ModelRequest, reply: &Reply, calls: &[Call]) {}
+    /// A call ran; `recovered` if its stored outcome was used.
+    fn ran(&mut self, now: Micros, call: &Call, ran: &Ran, recovered: bool) {}
+    /// The process died.
+    fn killed(&mut self, now: Micros) {}
+    /// The process was restarted.
+    fn resumed(&mut self, now: Micros, tail_lost: bool) {}
+}
+
+impl Witness for () {}
+
+/// A policy as the driver needs it.
+#[derive(Debug)]
+pub struct Plan<'p, C> {
+    /// Whose vocabulary and durability hold.
+    pub family: Family,
+    /// The compiled limits.
+    pub config: &'p C,
+    /// The compiled limits after the first restart, if they change.
+    pub resume_config: Option<&'p C>,
+    /// What the world and the tally know of the policy.
+    pub facts: &'p Facts,
+    /// Billed for each checkpoint written.
+    pub checkpoint_cost: Money,
+}
+
+/// Drives runs, one after the other, reusing its memory.
+#[derive(Debug)]
+pub struct Driver<E: LimitsEngine, M> {
+    engine: E,
+    results: Vec<CallResult>,
+    durable: DurableStore<E::Checkpoint, M>,
+}
+
+/// The run in progress, as far as it is not in the engine, the world or the durable store.
+struct Course {
+    now: Micros,
+    record: RunRecord,
+    /// Calls of the batch in progress that have neither run nor an answer.
+    open: u64,
+    /// How far the run has come; a restart goes back.
+    standing: Standing,
+    /// Results that the last restart counted as never read.
+    lost_unread: u64,
+    /// The furthest that it had come: what is done before it again is paid again.
+    furthest: Furthest,
+    overflowed: bool,
+    endless: bool,
+    instructed: bool,
+    batch_ran: bool,
+    keeps_durable: bool,
+}
+
+/// The most requests and executions that a run had behind it, in whichever process.
+#[derive(Clone, Copy, Default)]
+struct Furthest {
+    model_calls: u64,
+    tool_calls: u64,
+}
+
+/// Why the loop left its normal course.
+enum Died {
+    No,
+    Yes { tail_word: u32 },
+}
+
+impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
+    /// A driver for runs under this policy.
+    pub fn new(config: &E::Config) -> Self {
+        Driver {
+            engine: E::new(config),
+            results: Vec::new(),
+            durable: DurableStore::default(),
+        }
+    }
+
+    /// Drives run number `run` from start to end.
+    pub fn run<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        world: &mut W,
+        run: u64,
+        witness: &mut T,
+    ) -> RunRecord {
+        world.start(run, plan.facts);
+        let mut config = plan.config;
+        self.engine.reset(config);
+        let mut course = Course::new(world.kills().possible());
+        if course.keeps_durable {
+            self.durable.clear(world.mark());
+        }
+        let mut action = self
+            .engine
+            .advance(config, course.now, EngineEvent::Start, witness);
+        for _ in 0..MAX_ACTIONS {
+            witness.acted(course.now, &action);
+            if let Action::Finish(ending) = action {
+                return self.finish(plan, config, world, course, &ending);
+            }
+            let is_request = matches!(action, Action::CallModel(_));
+            if (course.record.model_calls >= MAX_MODEL_CALLS && is_request)
+                || course.record.kills >= MAX_KILLS
+            {
+                course.endless = true;
+                return self.finish(plan, config, world, course, &ENDLESS);
+            }
+            let died = self.perform(plan, config, world, &mut course, &mut action, witness);
+            if let Died::Yes { tail_word } = died {
+                config = plan.resume_config.unwrap_or(config);
+                action = self.restart(plan, config, world, &mut course, tail_word, witness);
+            }
+        }
+        panic!("run {run} does not end: the engine asked for {MAX_ACTIONS} actions");
+    }
+
+    /// Performs one action and replaces it by the next.
+    fn perform<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &mut W,
+        course: &mut Course,
+        action: &mut Action,
+        witness: &mut T,
+    ) -> Died {
+        let event = match *action {
+            Action::CallModel(request) => {
+                let before = Before {
+                    requests: course.record.model_calls,
+                    kills: course.record.kills,
+                };
+                let reply = world.request(&request, course.now, before);
+                course.bill(&request, &reply);
+                course.mark_request(plan.facts, &request, &reply, world.proposed());
+                witness.replied(course.now, &request, &reply, world.proposed());
+                if reply.died {
+                    course.record.seen.mark(Event::KillInModelCall);
+                    return Died::Yes {
+                        tail_word: reply.tail_word,
+                    };
+                }
+                if course.keeps_durable && matches!(reply.outcome, ReplyOutcome::Turn { .. }) {
+                    self.durable.propose(world.proposed());
+                }
+                course.turn(&reply, world.proposed().len() as u64);
+                engine_event(plan.family, &reply, world.proposed())
+            }
+            Action::RunCall { index, recovered } => {
+                let call = self.engine.calls()[index as usize];
+                let (ran, died) = self.execute(plan, world, course, &call, recovered, witness);
+                course.now += ran.latency;
+                if let Died::Yes { .. } = died {
+                    return died;
+                }
+                EngineEvent::CallDone(ran.result)
+            }
+            Action::RunBatch {
+                first,
+                count,
+                recovered,
+            } => {
+                self.results.clear();
+                let mut longest = 0;
+                for index in first..first + count {
+                    let call = self.engine.calls()[index as usize];
+                    let (ran, died) = self.execute(plan, world, course, &call, recovered, witness);
+                    longest = longest.max(ran.latency);
+                    if let Died::Yes { .. } = died {
+                        course.now += longest;
+                        return died;
+                    }
+                    self.results.push(ran.result);
+                }
+                course.now += longest;
+                EngineEvent::BatchDone(&self.results)
+            }
+            Action::JudgeTerminal { index } => {
+                let call = self.engine.calls()[index as usize];
+                course.open = course.open.saturating_sub(1);
+                let accepted = world.judge(&call);
+                if !accepted && course.keeps_durable {
+                    self.durable.answer(HistoryEntry::Answered { call });
+                }
+                course.record.messages += u64::from(!accepted);
+                EngineEvent::TerminalJudged(accepted)
+            }
+            Action::AnswerCalls {
+                first,
+                count,
+                verdict,
+                limiter,
+            } => {
+                for index in first..first + count {
+                    let call = self.engine.calls()[index as usize];
+                    world.answered(&call, verdict, limiter);
+                    if course.keeps_durable {
+                        self.durable.answer(HistoryEntry::Answered { call });
+                    }
+                }
+                course.answered(verdict, limiter, u64::from(count));
+                EngineEvent::Done
+            }
+            Action::Notify(notice) => {
+                world.notify(&notice);
+                course.notice(&notice);
+                EngineEvent::Done
+            }
+            Action::Save(_) => {
+                self.save(plan, config, world, course);
+                EngineEvent::Done
+            }
+            Action::Record(_) => {
+                self.durable.counters = *self.engine.counters();
+                EngineEvent::Done
+            }
+            Action::Journal(entry) => {
+                match entry {
+                    JournalEntry::Grant { .. } => course.record.seen.mark(Event::GrantGiven),
+                    JournalEntry::Window { .. } => course.record.seen.mark(Event::WindowEntered),
+                }
+                if course.keeps_durable {
+                    self.durable.journal.push(entry);
+                }
+                EngineEvent::Done
+            }
+            Action::EstimatePrompt => EngineEvent::PromptEstimated(world.estimate()),
+            Action::Wait(pause) => {
+                course.now += pause;
+                EngineEvent::Done
+            }
+            Action::ContinueStream | Action::SeverStream | Action::Finish(_) => {
+                unreachable!("{action:?} answers no event that this driver sends")
+            }
+        };
+        *action = self.engine.advance(config, course.now, event, witness);
+        Died::No
+    }
+
+    /// Runs one call, or takes its stored outcome after a restart.
+    fn execute<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        world: &mut W,
+        course: &mut Course,
+        call: &Call,
+        recovered: bool,
+        witness: &mut T,
+    ) -> (Ran, Died) {
+        course.open = course.open.saturating_sub(1);
+        if recovered && let Some(mut ran) = self.durable.stored(call.id) {
+            world.replay(call, &ran);
+            ran.latency = 0;
+            course.rejoined();
+            self.durable.answer(HistoryEntry::Result {
+                call: *call,
+                result: ran.result,
+            });
+            witness.ran(course.now, call, &ran, true);
+            return (ran, Died::No);
+        }
+        let ran = world.run(call);
+        course.executed(&ran);
+        witness.ran(course.now, call, &ran, false);
+        if course.keeps_durable {
+            let execution = course.record.tool_calls;
+            if ran.result.status != CallStatus::Denied
+                && world
+                    .kills()
+                    .after_tool(course.record.kills, execution, ran.kill_word)
+            {
+                course.record.seen.mark(Event::KillMidBatch);
+                let tail_word = mixed(ran.kill_word);
+                return (ran, Died::Yes { tail_word });
+            }
+            if stores_outcomes(plan.family) {
+                self.durable.store(call.id, ran);
+            }
+            self.durable.answer(HistoryEntry::Result {
+                call: *call,
+                result: ran.result,
+            });
+        }
+        (ran, Died::No)
+    }
+
+    fn save<W: World<Mark = M>>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &W,
+        course: &mut Course,
+    ) {
+        course.record.checkpoints += 1;
+        course.record.checkpoint_bytes += world.context_tokens().saturating_mul(4);
+        course.record.billed += plan.checkpoint_cost;
+        if !course.keeps_durable {
+            return;
+        }
+        let slot = self.durable.next_slot();
+        self.engine.save(config, &mut slot.checkpoint);
+        slot.mark = world.mark();
+        slot.standing = course.standing;
+        self.durable.commit();
+    }
+
+    /// A new process from what was durable; returns its first action.
+    fn restart<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &mut W,
+        course: &mut Course,
+        tail_word: u32,
+        witness: &mut T,
+    ) -> Action {
+        witness.killed(course.now);
+        course.record.kills += 1;
+        course.record.untouched = false;
+        course.now += world.kills().downtime(tail_word);
+        let tail_lost = world.kills().loses_tail(tail_word)
+            && match plan.family {
+                Family::UsageLimits => self.durable.journal.pop().is_some(),
+                Family::RunLimits | Family::Caps => self.durable.drop_newest(),
+            };
+        if tail_lost {
+            course.record.seen.mark(Event::ResumeAfterTailLoss);
+        }
+        let slot = self.durable.restore();
+        world.rewind(&slot.mark);
+        course.go_back(&slot.standing);
+        self.engine = E::resume(config, self.durable.durable());
+        witness.resumed(course.now, tail_lost);
+        self.engine
+            .advance(config, course.now, EngineEvent::Start, witness)
+    }
+
+    fn finish<W: World<Mark = M>>(
+        &self,
+        plan: &Plan<'_, E::Config>,
+        config: &E::Config,
+        world: &W,
+        mut course: Course,
+        ending: &Ending,
+    ) -> RunRecord {
+        course.close_batch();
+        let ledger = self.engine.ledger(config);
+        let facts = plan.facts;
+        let record = &mut course.record;
+        let (outcome, cause) = if course.endless {
+            (Outcome::Unanswered, Cause::Endless)
+        } else {
+            judge(
+                ending,
+                &course.standing.text,
+                course.overflowed,
+                world.ended_without_answer(),
+            )
+        };
+        record.outcome = outcome;
+        record.cause = cause;
+        record.limiter = ending.limiter;
+        record.unread_results += course.standing.unread;
+        record.evidence = world.evidence();
+        record.evidence_entries = world.evidence_entries();
+        record.ledger = ledger;
+        record.overspend = facts
+            .money_cap
+            .map(|cap| (facts.already_spent + record.billed - cap).or_zero());
+        record.reserve_left = facts
+            .money_cap
+            .map(|cap| (cap - facts.already_spent - ledger).or_zero());
+        record.duration = course.now;
+        record.late = facts.time_limit.is_some_and(|limit| course.now > limit);
+        course.mark_ending(ending);
+        course.record
+    }
+}
+
+/// The ending of a run that no limit ends.
+const ENDLESS: Ending = Ending {
+    status: Status::Stopped,
+    reason: Reason::Completed,
+    limiter: None,
+    output: Output::None,
+};
+
+/// Whether a family stores each tool outcome on its own, so that a finished call never runs twice.
+fn stores_outcomes(family: Family) -> bool {
+    family == Family::RunLimits
+}
+
+fn engine_event<'a>(family: Family, reply: &Reply, calls: &'a [Call]) -> EngineEvent<'a> {
+    let usage = reply.told.unwrap_or_default();
+    let failed = |kind, produced_output| {
+        EngineEvent::ModelFailed(Fault {
+            kind,
+            produced_output,
+            usage: reply.told,
+            cost: reply.told_cost,
+        })
+    };
+    let done = |usage, text, finish, typed| {
+        EngineEvent::ModelDone(ModelTurn {
+            usage,
+            cost: reply.told_cost,
+            text,
+            calls,
+            finish,
+            typed,
+        })
+    };
+    match reply.outcome {
+        ReplyOutcome::Turn {
+            text,
+            finish,
+            typed,
+        } => done(usage, text, finish, typed),
+        ReplyOutcome::Fault {
+            kind,
+            produced_output,
+        } => failed(kind, produced_output),
+        ReplyOutcome::Overflow if family == Family::UsageLimits => done(
+            Usage::default(),
+            Text::Absent,
+            Finish::ContextOverflow,
+            false,
+        ),
+        ReplyOutcome::Overflow => failed(FaultKind::Permanent, false),
+    }
+}
+
+/// A request that shows the model the results before it: it was worked on, or charged.
+fn carries_results(reply: &Reply) -> bool {
+    let worked_on = matches!(reply.outcome, ReplyOutcome::Turn { .. });
+    reply.requests > 0 && (worked_on || reply.billed > Money::ZERO || reply.usage.input > 0)
+}
+
+/// The request leaves the model nothing to do but to answer.
+fn asks_for_answer(request: &ModelRequest) -> bool {
+    let told = matches!(
+        request.instruction,
+        Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_))
+    );
+    told || matches!(request.tools, Tools::Withheld | Tools::Absent)
+}
+
+impl Course {
+    fn new(keeps_durable: bool) -> Course {
+        Course {
+            now: 0,
+            record: RunRecord::default(),
+            open: 0,
+            standing: Standing::default(),
+            lost_unread: 0,
+            furthest: Furthest::default(),
+            overflowed: false,
+            endless: false,
+            instructed: false,
+            batch_ran: false,
+            keeps_durable,
+        }
+    }
+
+    /// Puts a request on the bill; the clock advances by its latency.
+    fn bill(&mut self, request: &ModelRequest, reply: &Reply) {
+        let record = &mut self.record;
+        self.now += reply.latency;
+        record.model_calls += u64::from(reply.requests);
+        record.steps = record.steps.max(u64::from(request.turn));
+        record.billed += reply.billed;
+        record.largest_call = record.largest_call.max(reply.dearest);
+        record.input_tokens += reply.usage.input;
+        record.cached_tokens += reply.usage.cached;
+        record.written_tokens += reply.usage.cache_write;
+        record.output_tokens += reply.usage.output;
+        record.reasoning_tokens += reply.usage.reasoning.unwrap_or(0);
+        let standing = &mut self.standing;
+        if standing.model_calls < self.furthest.model_calls {
+            record.repaid += reply.billed;
+        }
+        standing.model_calls += u64::from(reply.requests);
+        self.furthest.model_calls = self.furthest.model_calls.max(standing.model_calls);
+        if carries_results(reply) {
+            standing.unread = 0;
+            standing.carries += 1;
+        }
+    }
+
+    /// Marks the rare events of a request and of what came back.
+    fn mark_request(
+        &mut self,
+        facts: &Facts,
+        request: &ModelRequest,
+        reply: &Reply,
+        calls: &[Call],
+    ) {
+        self.instructed = request.instruction.is_some();
+        self.record.untouched &= !self.instructed && request.tools == Tools::All;
+        let seen = &mut self.record.seen;
+        seen.0 |= reply.seen.0;
+        if request.attempt > 1 {
+            seen.mark(Event::Retry);
+        }
+        let planned = match request.instruction {
+            Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_)) => {
+                seen.mark(Event::SynthesisAnnounced);
+                facts.output_cap
+            }
+            Some(Instruction::ReserveSummary { .. }) => {
+                seen.mark(Event::SummaryTurn);
+                facts.closing_output_cap
+            }
+            Some(Instruction::Drained { .. }) => facts.closing_output_cap,
+            None => facts.output_cap,
+        };
+        if request
+            .output_cap
+            .is_some_and(|cap| planned.is_none_or(|planned| cap < planned))
+        {
+            seen.mark(Event::OutputClamped);
+        }
+        let ReplyOutcome::Turn { text, finish, .. } = reply.outcome else {
+            if reply.outcome == ReplyOutcome::Overflow {
+                seen.mark(Event::ContextOverflow);
+            }
+            return;
+        };
+        if finish == Finish::Length {
+            seen.mark(Event::TruncatedTurn);
+            self.record.untouched = false;
+        }
+        if asks_for_answer(request) {
+            if !calls.is_empty() && !calls.iter().any(|call| call.terminal) {
+                seen.mark(Event::ToolCallInClosingTurn);
+            }
+            if calls.is_empty() && text == Text::Absent {
+                seen.mark(Event::EmptyClosingTurn);
+            }
+        }
+    }
+
+    /// An attempt that was not lost to a kill.
+    fn turn(&mut self, reply: &Reply, calls: u64) {
+        match reply.outcome {
+            ReplyOutcome::Turn { text, finish, .. } => {
+                self.close_batch();
+                self.open = calls;
+                self.record.messages += 1;
+                let cut = finish == Finish::Length;
+                self.standing.text.turn(text, cut, calls > 0);
+            }
+            ReplyOutcome::Overflow => self.overflowed = true,
+            ReplyOutcome::Fault { .. } => {}
+        }
+    }
+
+    /// Calls of the last batch that nobody looked at.
+    fn close_batch(&mut self) {
+        self.record.skipped_calls += std::mem::take(&mut self.open);
+        self.record.tool_batches += u64::from(std::mem::take(&mut self.batch_ran));
+    }
+
+    fn executed(&mut self, ran: &Ran) {
+        let record = &mut self.record;
+        if ran.result.status == CallStatus::Denied {
+            record.denied_calls += 1;
+            record.seen.mark(Event::CallDenied);
+            return self.joined();
+        }
+        record.tool_calls += 1;
+        record.billed += ran.result.cost;
+        record.largest_tool_cost = record.largest_tool_cost.max(ran.result.cost);
+        if self.standing.tool_calls < self.furthest.tool_calls {
+            record.repaid_calls += 1;
+            record.repaid += ran.result.cost;
+        }
+        self.standing.tool_calls += 1;
+        self.furthest.tool_calls = self.furthest.tool_calls.max(self.standing.tool_calls);
+        self.joined();
+    }
+
+    /// A stored outcome takes the place of an execution: its result is not lost after all.
+    fn rejoined(&mut self) {
+        self.standing.tool_calls += 1;
+        if self.lost_unread > 0 {
+            self.lost_unread -= 1;
+            self.record.unread_results -= 1;
+        }
+        self.joined();
+    }
+
+    fn joined(&mut self) {
+        self.batch_ran = true;
+        self.standing.unread += 1;
+        self.record.messages += 1;
+    }
+
+    /// A restart: the run stands where its checkpoint stood.
+    fn go_back(&mut self, standing: &Standing) {
+        // A lost request carried all results of the conversation, those of the checkpoint as well.
+        let carried = self.standing.carries > standing.carries;
+        let still_unread = if carried { 0 } else { standing.unread };
+        self.lost_unread = self.standing.unread.saturating_sub(still_unread);
+        self.record.unread_results += self.lost_unread;
+        self.standing = Standing {
+            unread: still_unread,
+            carries: self.standing.carries,
+            ..*standing
+        };
+        self.open = 0;
+        self.instructed = false;
+    }
+
+    fn answered(&mut self, verdict: Verdict, limiter: Limiter, calls: u64) {
+        let record = &mut self.record;
+        self.open = self.open.saturating_sub(calls);
+        record.untouched = false;
+        record.messages += calls;
+        match verdict {
+            Verdict::Denied => {
+                record.denied_calls += calls;
+                record.seen.mark(Event::CallDenied);
+                if limiter == Limiter::IdenticalCalls {
+                    record.seen.mark(Event::RepetitionStopped);
+                }
+            }
+            Verdict::Skipped => record.skipped_calls += calls,
+            _ => {
+                record.refused_calls += calls;
+                record.seen.mark(Event::CallRefused);
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        self.record.messages += 1;
+        self.record.untouched = false;
+        if matches!(notice, Notice::Budget { .. }) {
+            self.record.seen.mark(Event::BudgetNotice);
+        }
+    }
+
+    fn mark_ending(&mut self, ending: &Ending) {
+        let seen: &mut Seen = &mut self.record.seen;
+        match ending.reason {
+            Reason::SynthesisReserve => {
+                self.record.reserve_violation = true;
+                seen.mark(if self.instructed {
+                    Event::ViolationAnnounced
+                } else {
+                    Event::ViolationUnannounced
+                });
+            }
+            Reason::ToolLoopDetected | Reason::RepeatedDenial | Reason::Exploration => {
+                seen.mark(Event::RepetitionStopped);
+            }
+            Reason::DeadlineExceeded | Reason::CancelledDeadline | Reason::Timeout => {
+                seen.mark(Event::DeadlineHit)
+            }
+            _ => {}
+        }
+        if self.standing.text.is_answer()
+            && ending.output == Output::None
+            && matches!(
+                ending.reason,
+                Reason::BudgetExceeded
+                    | Reason::DeadlineExceeded
+                    | Reason::CancelledDeadline
+                    | Reason::MaxCost
+                    | Reason::MaxInputTokens
+                    | Reason::MaxOutputTokens
+                    | Reason::MaxTotalTokens
+            )
+        {
+            seen.mark(Event::AnswerDiscarded);
+        }
+        if self
+            .record
+            .overspend
+            .is_some_and(|overspend| overspend > Money::ZERO)
+        {
+            seen.mark(Event::Overspent);
+        }
+        if self.record.ledger != self.record.billed {
+            seen.mark(Event::LedgerDiffers);
+        }
+        debug_assert!(self.record.outcome != Outcome::Answered || self.record.model_calls > 0);
+    }
+}

@@ -1,0 +1,1140 @@
+//! A synthetic model, provider and tools, drawn from a scenario's distributions.
+
+use std::num::NonZeroU64;
+
+use holdback_engine::Money;
+use holdback_engine::protocol::{
+    Call, CallResult, CallStatus, Digest, FaultKind, Finish, Instruction, Limiter, Micros,
+    ModelRequest, Notice, Signature, Text, ToolId, Tools, Usage, Verdict,
+};
+use holdback_scenarios::Scenario;
+use holdback_scenarios::price::Price;
+use holdback_scenarios::scenario::{Demand, TransportReported};
+
+use super::{Before, Ran, Reply, ReplyOutcome, World, scaled};
+use crate::driver::KillPlan;
+use crate::luck::{Chance, Luck, LuckKey, MODEL_WORDS, TOOL_WORDS, model, run, tool, uniform};
+use crate::policy::Facts;
+use crate::sampler::Sampler;
+use crate::tally::{Event, Seen};
+
+/// The longest that a silent stream is listened to where the policy sets no idle timeout.
+const LONGEST_SILENCE: Micros = 600_000_000;
+/// The transport waits a second before it sends a request again, unless the provider tells how long.
+const TRANSPORT_PAUSE: Micros = 1_000_000;
+/// The digest of a result that brings nothing new although the run has seen no other result.
+const NOTHING_NEW: Digest = Digest(NonZeroU64::MAX);
+
+/// A scenario made ready to be run many times.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    price: Price,
+    long_context: Option<(u64, Price)>,
+    window: Option<u64>,
+    clamp_to_window: bool,
+    max_output: Option<u64>,
+    base_input: Sampler,
+    cache: Option<Cache>,
+    output: Sampler,
+    reasoning: Sampler,
+    final_output: Sampler,
+    latency_us: Sampler,
+    demand: Option<Sampler>,
+    batch: Sampler,
+    estimate_error: Sampler,
+    synthesis_only: Chance,
+    tools_withheld: Chance,
+    budget_notice: Chance,
+    window_compliance: Chance,
+    repeat_call: Chance,
+    record_evidence: Chance,
+    faults: FaultTable,
+    billed_share: f64,
+    storm: Sampler,
+    retry_after_us: Option<Sampler>,
+    transport_retries: u32,
+    transport_reported: TransportReported,
+    missing: Chance,
+    factor: f64,
+    spike: Chance,
+    spike_size: Sampler,
+    tools: Vec<CompiledTool>,
+    /// Word below `choice[i]` (and not below an earlier one) chooses tool `i`.
+    choice: Vec<u64>,
+    record_tool: ToolId,
+    kills: KillPlan,
+}
+
+/// How the provider caches input.
+#[derive(Clone, Copy, Debug)]
+struct Cache {
+    hit: Chance,
+    hit_under_control: Chance,
+    ttl: Micros,
+}
+
+#[derive(Clone, Debug)]
+struct CompiledTool {
+    cost: Money,
+    result_tokens: Sampler,
+    denied: f64,
+    error: f64,
+    error_after_error: f64,
+    novelty: f64,
+    latency_us: Sampler,
+    parallel: bool,
+}
+
+/// The kinds of drawn faults, by ascending thresholds of one word.
+#[derive(Clone, Debug)]
+struct FaultTable {
+    total: u64,
+    below: [(u64, Drawn); 7],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drawn {
+    Transient,
+    TransientAfterOutput,
+    Permanent,
+    Protocol,
+    Empty,
+    Stall,
+    RateLimit,
+}
+
+impl Compiled {
+    /// Compiles a scenario. Tools are numbered in file order, then `record_evidence`.
+    pub fn new(scenario: &Scenario) -> Compiled {
+        let model = &scenario.model;
+        let free = Price {
+            input: Money::ZERO,
+            cached_input: Money::ZERO,
+            cache_write: Money::ZERO,
+            output: Money::ZERO,
+        };
+        let faults = &model.faults;
+        Compiled {
+            price: model.price.unwrap_or(free),
+            long_context: model
+                .long_context
+                .map(|long| (long.above_tokens, long.price)),
+            window: model.context_window,
+            clamp_to_window: model.clamp_to_window,
+            max_output: model.max_output_tokens,
+            base_input: Sampler::new(&model.base_input_tokens, 1.0),
+            cache: model.cache_hit.map(|hit| Cache {
+                hit: Chance::new(hit.get()),
+                hit_under_control: Chance::new(model.cache_hit_under_control.unwrap_or(hit).get()),
+                ttl: model.cache_ttl.unwrap_or(Micros::MAX),
+            }),
+            output: Sampler::new(&model.output_tokens, 1.0),
+            reasoning: Sampler::new(&model.reasoning_tokens, 1.0),
+            final_output: Sampler::new(&model.final_output_tokens, 1.0),
+            latency_us: Sampler::new(&model.latency_s, 1e6),
+            demand: match &model.demand {
+                Demand::Endless => None,
+                Demand::Results(quantity) => Some(Sampler::new(quantity, 1.0)),
+            },
+            batch: Sampler::new(&model.batch, 1.0),
+            estimate_error: Sampler::new(&model.estimate_error, 1.0),
+            synthesis_only: Chance::new(model.compliance.synthesis_only.get()),
+            tools_withheld: Chance::new(model.compliance.tools_withheld.get()),
+            budget_notice: Chance::new(model.compliance.budget_notice.get()),
+            window_compliance: Chance::new(model.compliance.window.get()),
+            repeat_call: Chance::new(model.habits.repeat_call.get()),
+            record_evidence: Chance::new(model.habits.record_evidence.get()),
+            faults: FaultTable::new(faults),
+            billed_share: faults.billed.get(),
+            storm: Sampler::new(&faults.storm, 1.0),
+            retry_after_us: faults.retry_after_s.as_ref().map(|s| Sampler::new(s, 1e6)),
+            transport_retries: faults.transport_retries,
+            transport_reported: faults.transport_reported,
+            missing: Chance::new(model.reporting.missing.get()),
+            factor: model.reporting.factor,
+            spike: Chance::new(model.spike.probability.get()),
+            spike_size: Sampler::new(&model.spike.output_multiplier, 1.0),
+            tools: scenario.tools.iter().map(CompiledTool::new).collect(),
+            choice: choice_thresholds(scenario),
+            record_tool: ToolId(scenario.tools.len() as u16),
+            kills: KillPlan::new(&scenario.kills),
+        }
+    }
+}
+
+impl Compiled {
+    /// The model never has enough.
+    pub fn endless(&self) -> bool {
+        self.demand.is_none()
+    }
+}
+
+impl CompiledTool {
+    fn new(tool: &holdback_scenarios::scenario::Tool) -> CompiledTool {
+        CompiledTool {
+            cost: tool.cost,
+            result_tokens: Sampler::new(&tool.result_tokens, 1.0),
+            denied: tool.denied.get(),
+            error: tool.error.get(),
+            error_after_error: tool.error_after_error.get(),
+            novelty: tool.novelty.get(),
+            latency_us: Sampler::new(&tool.latency_s, 1e6),
+            parallel: tool.parallel,
+        }
+    }
+}
+
+fn choice_thresholds(scenario: &Scenario) -> Vec<u64> {
+    let total: f64 = scenario.tools.iter().map(|tool| tool.weight).sum();
+    let mut sum = 0.0;
+    let last = scenario.tools.len().saturating_sub(1);
+    let threshold = |(at, tool): (usize, &holdback_scenarios::scenario::Tool)| {
+        sum += tool.weight;
+        // Rounding must not leave a word that chooses no tool.
+        if at == last {
+            1 << 32
+        } else {
+            (sum / total * 4_294_967_296.0).round() as u64
+        }
+    };
+    scenario.tools.iter().enumerate().map(threshold).collect()
+}
+
+impl FaultTable {
+    fn new(faults: &holdback_scenarios::scenario::Faults) -> FaultTable {
+        let mut sum = 0.0;
+        let below = [
+            (faults.transient, Drawn::Transient),
+            (faults.transient_after_output, Drawn::TransientAfterOutput),
+            (faults.permanent, Drawn::Permanent),
+            (faults.protocol, Drawn::Protocol),
+            (faults.empty, Drawn::Empty),
+            (faults.stall, Drawn::Stall),
+            (faults.rate_limit, Drawn::RateLimit),
+        ]
+        .map(|(probability, drawn)| {
+            sum += probability.get();
+            ((sum.min(1.0) * 4_294_967_296.0).round() as u64, drawn)
+        });
+        FaultTable {
+            total: below[6].0,
+            below,
+        }
+    }
+
+    #[inline]
+    fn draw(&self, word: u32) -> Option<Drawn> {
+        let word = u64::from(word);
+        if word >= self.total {
+            return None;
+        }
+        self.below
+            .iter()
+            .find(|(threshold, _)| word < *threshold)
+            .map(|(_, drawn)| *drawn)
+    }
+}
+
+/// A synthetic world; one is reused for all runs of a thread.
+#[derive(Clone, Debug)]
+pub struct Synthetic<'s> {
+    scenario: &'s Compiled,
+    luck: Luck,
+    facts: Facts,
+    /// Drawn once a run.
+    demand: u64,
+    final_output: u64,
+    /// Calls that the last turn proposes.
+    proposed: Vec<Call>,
+    /// Every call ever proposed in the run, by its id; kept through kills, so that a call that runs
+    /// again keeps its draw.
+    proposals: Vec<Proposal>,
+    /// Origins of the calls that a tool or the permission policy answered, oldest first.
+    answered: Vec<u32>,
+    /// By tool: its previous call failed.
+    failed_before: Vec<bool>,
+    talk: Talk,
+    provider: Provider,
+}
+
+/// What the provider remembers of the run; no kill takes it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Provider {
+    /// Input of the last request that it worked on.
+    previous_input: u64,
+    last_request_end: Micros,
+    /// Requests that a rate limit still refuses.
+    storm_left: u64,
+}
+
+/// The conversation, as far as it decides what happens next.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Talk {
+    context: u64,
+    answered: usize,
+    evidence: u64,
+    entries: u64,
+    records_due: u32,
+    /// Obeys the budget notice.
+    paces: Told,
+    /// Obeys the window.
+    finishes: Told,
+    /// Has proposed the entries that it records before it answers.
+    has_recorded: bool,
+    /// Digest of the latest successful result.
+    latest_digest: Option<Digest>,
+}
+
+/// Whether the model was told something, and what it makes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Told {
+    #[default]
+    Not,
+    /// Told; the draw is due with the next request.
+    Due,
+    Obeys,
+    Ignores,
+}
+
+impl Told {
+    fn settle(&mut self, chance: Chance, word: u32) {
+        if *self == Told::Due {
+            *self = if chance.happens(word) {
+                Told::Obeys
+            } else {
+                Told::Ignores
+            };
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Proposal {
+    kind: ProposalKind,
+    words: [u32; TOOL_WORDS],
+    /// What it brought when it ran: running it again, or repeating it, brings the same.
+    outcome: Option<Outcome>,
+}
+
+/// What a call brings.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    status: CallStatus,
+    digest: Option<Digest>,
+    /// Counts as evidence.
+    novel: bool,
+    /// Added to the context.
+    tokens: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProposalKind {
+    Fresh { tool: u16 },
+    Repeat { of: u32 },
+    RecordEvidence,
+    Terminal,
+}
+
+/// What the model does with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intent {
+    Answer,
+    Nothing,
+    Plan,
+    Record(u32),
+}
+
+impl<'s> Synthetic<'s> {
+    /// A world of this scenario under this key of luck.
+    pub fn new(scenario: &'s Compiled, key: LuckKey) -> Synthetic<'s> {
+        Synthetic {
+            scenario,
+            luck: Luck::new(key),
+            facts: Facts::default(),
+            demand: 0,
+            final_output: 0,
+            proposed: Vec::new(),
+            proposals: Vec::new(),
+            answered: Vec::new(),
+            failed_before: vec![false; scenario.tools.len()],
+            talk: Talk::default(),
+            provider: Provider::default(),
+        }
+    }
+
+    fn satisfied(&self) -> bool {
+        self.talk.evidence >= self.demand
+    }
+
+    fn intent(&self, request: &ModelRequest, words: &[u32; MODEL_WORDS]) -> Intent {
+        let answers = |chance: Chance, word: usize| chance.happens(words[word]);
+        if matches!(request.tools, Tools::Withheld | Tools::Absent) {
+            return if answers(self.scenario.tools_withheld, model::TOOLS_WITHHELD) {
+                Intent::Answer
+            } else {
+                Intent::Nothing
+            };
+        }
+        let told = |instruction| match instruction {
+            Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_) => Some(Intent::Answer),
+            Instruction::Drained { .. } => Some(self.finish()),
+            Instruction::ReserveSummary { .. } => None,
+        };
+        if let Some(intent) = request.instruction.and_then(told)
+            && answers(self.scenario.synthesis_only, model::SYNTHESIS_ONLY)
+        {
+            return intent;
+        }
+        if self.talk.finishes == Told::Obeys {
+            self.finish()
+        } else if self.satisfied() {
+            Intent::Answer
+        } else {
+            Intent::Plan
+        }
+    }
+
+    /// Records what it owes, once, then answers.
+    fn finish(&self) -> Intent {
+        match self.records_owed() {
+            owed if owed > 0 && !self.talk.has_recorded => Intent::Record(owed),
+            _ => Intent::Answer,
+        }
+    }
+
+    /// Entries that a model which finishes still records: what it has found and not recorded, up to
+    /// what a contract asks for.
+    fn records_owed(&self) -> u32 {
+        let unrecorded = self.talk.evidence.saturating_sub(self.talk.entries);
+        let owed = match self.facts.min_entries {
+            Some(min) => unrecorded.min(min.saturating_sub(self.talk.entries)),
+            None => unrecorded,
+        };
+        owed.min(1_000) as u32
+    }
+
+    fn propose(&mut self, intent: Intent, request: &ModelRequest, batch_word: u32) {
+        match intent {
+            Intent::Plan => {
+                let wanted = self.scenario.batch.count(batch_word).max(1);
+                let calls = if self.talk.paces == Told::Obeys {
+                    1
+                } else {
+                    wanted.min(10_000)
+                };
+                for _ in 0..calls {
+                    self.propose_tool();
+                }
+                for _ in 0..std::mem::take(&mut self.talk.records_due) {
+                    self.propose_own(ProposalKind::RecordEvidence);
+                }
+            }
+            Intent::Record(entries) => {
+                self.talk.records_due = 0;
+                self.talk.has_recorded = true;
+                for _ in 0..entries {
+                    self.propose_own(ProposalKind::RecordEvidence);
+                }
+            }
+            Intent::Answer if self.facts.terminal_tool.is_some() && offers_tools(request) => {
+                self.propose_own(ProposalKind::Terminal)
+            }
+            Intent::Answer | Intent::Nothing => {}
+        }
+    }
+
+    fn propose_tool(&mut self) {
+        let words = *self.luck.tool();
+        let earlier = self.talk.answered as u64;
+        if earlier > 0 && self.scenario.repeat_call.happens(words[tool::REPEAT]) {
+            let which = (u64::from(words[tool::WHICH]) * earlier) >> 32;
+            let of = self.answered[which as usize];
+            return self.push(ProposalKind::Repeat { of }, words);
+        }
+        let word = u64::from(words[tool::CHOICE]);
+        let chosen = self.scenario.choice.iter().position(|below| word < *below);
+        self.push(
+            ProposalKind::Fresh {
+                tool: chosen.unwrap_or(0) as u16,
+            },
+            words,
+        );
+    }
+
+    fn propose_own(&mut self, kind: ProposalKind) {
+        let words = *self.luck.tool();
+        self.push(kind, words);
+    }
+
+    fn push(&mut self, kind: ProposalKind, words: [u32; TOOL_WORDS]) {
+        let id = self.proposals.len() as u32;
+        self.proposals.push(Proposal {
+            kind,
+            words,
+            outcome: None,
+        });
+        let origin = self.origin(id);
+        let identity = Signature(identity(origin));
+        let (tool, denied, parallel) = match self.proposals[origin as usize].kind {
+            ProposalKind::Fresh { tool } => {
+                let compiled = &self.scenario.tools[usize::from(tool)];
+                let denied =
+                    uniform(self.proposals[origin as usize].words[tool::STATUS]) < compiled.denied;
+                (ToolId(tool), denied, compiled.parallel && !denied)
+            }
+            ProposalKind::Terminal => (self.facts.terminal_tool.unwrap_or_default(), false, false),
+            _ => (self.scenario.record_tool, false, true),
+        };
+        self.proposed.push(Call {
+            id,
+            tool,
+            raw_signature: identity,
+            canonical_signature: Some(identity),
+            denial_key: identity,
+            denied,
+            parallel,
+            terminal: kind == ProposalKind::Terminal,
+        });
+    }
+
+    /// The call whose arguments and result a call has: itself, or the one that it repeats.
+    fn origin(&self, id: u32) -> u32 {
+        match self.proposals[id as usize].kind {
+            ProposalKind::Repeat { of } => of,
+            _ => id,
+        }
+    }
+
+    /// What a call brings, without putting it into the conversation.
+    fn outcome(&self, call: &Call) -> Outcome {
+        let proposal = &self.proposals[call.id as usize];
+        if let Some(known) = proposal.outcome {
+            return known;
+        }
+        match proposal.kind {
+            ProposalKind::Fresh { tool } => self.drawn(call, usize::from(tool), &proposal.words),
+            ProposalKind::Repeat { of } => match self.proposals[of as usize].outcome {
+                Some(outcome) => Outcome {
+                    novel: false,
+                    ..outcome
+                },
+                None => unreachable!("only calls that ran are repeated"),
+            },
+            ProposalKind::RecordEvidence | ProposalKind::Terminal => Outcome {
+                status: CallStatus::Succeeded,
+                digest: Some(Digest(identity(call.id))),
+                novel: false,
+                tokens: 0,
+            },
+        }
+    }
+
+    /// One uniform decides: denied, then failed, then novel or seen before.
+    fn drawn(&self, call: &Call, at: usize, words: &[u32; TOOL_WORDS]) -> Outcome {
+        let tool = &self.scenario.tools[at];
+        let without_result = |status, tokens| Outcome {
+            status,
+            digest: None,
+            novel: false,
+            tokens,
+        };
+        if call.denied {
+            return without_result(CallStatus::Denied, 0);
+        }
+        let tokens = tool.result_tokens.count(words[tool::SIZE]);
+        let error = if self.failed_before[at] {
+            tool.error_after_error
+        } else {
+            tool.error
+        };
+        let of_permitted = (uniform(words[tool::STATUS]) - tool.denied) / (1.0 - tool.denied);
+        if of_permitted < error {
+            return without_result(CallStatus::Failed, tokens);
+        }
+        let of_successful = (of_permitted - error) / (1.0 - error);
+        let novel = of_successful < tool.novelty;
+        let digest = if novel {
+            Digest(identity(call.id))
+        } else {
+            self.talk.latest_digest.unwrap_or(NOTHING_NEW)
+        };
+        Outcome {
+            status: CallStatus::Succeeded,
+            digest: Some(digest),
+            novel,
+            tokens,
+        }
+    }
+
+    /// Puts a result into the conversation.
+    fn learn(&mut self, call: &Call, outcome: &Outcome) {
+        let proposal = &mut self.proposals[call.id as usize];
+        proposal.outcome = Some(*outcome);
+        match proposal.kind {
+            ProposalKind::RecordEvidence => {
+                self.talk.entries += 1;
+                return;
+            }
+            ProposalKind::Terminal => return,
+            ProposalKind::Fresh { .. } | ProposalKind::Repeat { .. } => {}
+        }
+        self.talk.context = self.talk.context.saturating_add(outcome.tokens);
+        self.talk.records_due += u32::from(
+            outcome.novel
+                && self
+                    .scenario
+                    .record_evidence
+                    .happens(proposal.words[tool::RECORD]),
+        );
+        self.answered.push(self.origin(call.id));
+        self.talk.answered += 1;
+        self.remember_failure(call.tool, outcome.status);
+        if outcome.status == CallStatus::Succeeded {
+            self.talk.latest_digest = outcome.digest;
+        }
+        self.talk.evidence += u64::from(outcome.novel);
+    }
+
+    fn remember_failure(&mut self, tool: ToolId, status: CallStatus) {
+        if status != CallStatus::Denied {
+            self.failed_before[usize::from(tool.0)] = status == CallStatus::Failed;
+        }
+    }
+
+    /// A refusal, skip or denial that the model sees gives it one more chance to obey the window.
+    fn nudge(&mut self, call: &Call) {
+        let word = self.proposals[call.id as usize].words[tool::LATENCY_OR_WINDOW];
+        self.talk.finishes = Told::Due;
+        self.talk
+            .finishes
+            .settle(self.scenario.window_compliance, word);
+    }
+}
+
+fn identity(id: u32) -> NonZeroU64 {
+    NonZeroU64::MIN.saturating_add(u64::from(id))
+}
+
+fn offers_tools(request: &ModelRequest) -> bool {
+    !matches!(request.tools, Tools::Withheld | Tools::Absent)
+}
+
+/// One request on the wire, before the engine's attempt is put together.
+struct Wire {
+    outcome: ReplyOutcome,
+    usage: Usage,
+    billed: Money,
+    /// What the usage costs at the plain price.
+    plain: Money,
+    latency: Micros,
+    /// The provider refused to work on it: how long the transport waits before it sends it again.
+    again_after: Option<Micros>,
+}
+
+/// A request that fits the context window, with what is drawn for it.
+struct Sent<'a> {
+    request: &'a ModelRequest,
+    words: &'a [u32; MODEL_WORDS],
+    cap: u64,
+    input: Usage,
+    intent: Intent,
+}
+
+/// What the model would write.
+struct Draft {
+    visible: u64,
+    reasoning: u64,
+    /// The output cap cuts it.
+    cut: bool,
+    spiked: bool,
+}
+
+impl Draft {
+    fn output(&self) -> u64 {
+        self.visible + self.reasoning
+    }
+}
+
+impl Synthetic<'_> {
+    fn wire(
+        &mut self,
+        request: &ModelRequest,
+        words: &[u32; MODEL_WORDS],
+        now: Micros,
+        seen: &mut Seen,
+    ) -> Wire {
+        let scenario = self.scenario;
+        let Some(cap) = self.output_cap(request) else {
+            return OVERFLOW;
+        };
+        let sent = Sent {
+            request,
+            words,
+            cap,
+            input: self.input(request, words, now),
+            intent: self.intent(request, words),
+        };
+        let mut wire = match self.draw_fault(words) {
+            Some(fault) => self.fault(fault, &sent, seen),
+            None => self.turn(&sent, seen),
+        };
+        wire.plain = scenario.price.cost(&wire.usage);
+        wire.billed = match &scenario.long_context {
+            Some((above, price)) if sent.input.input > *above => {
+                seen.mark(Event::LongContext);
+                price.cost(&wire.usage)
+            }
+            _ => wire.plain,
+        };
+        wire
+    }
+
+    /// The output cap on the wire; `None` if the request does not fit the context window.
+    fn output_cap(&self, request: &ModelRequest) -> Option<u64> {
+        let scenario = self.scenario;
+        let mut cap = request
+            .output_cap
+            .unwrap_or(u64::MAX)
+            .min(scenario.max_output.unwrap_or(u64::MAX));
+        if let Some(window) = scenario.window {
+            let input = self.talk.context;
+            if scenario.clamp_to_window {
+                cap = cap.min(window.saturating_sub(input));
+            }
+            let wanted = if cap == u64::MAX { 1 } else { cap.max(1) };
+            if input.saturating_add(wanted) > window {
+                return None;
+            }
+        }
+        Some(cap)
+    }
+
+    /// The input of a request, with what of it is read from the cache and what is written to it.
+    fn input(&self, request: &ModelRequest, words: &[u32; MODEL_WORDS], now: Micros) -> Usage {
+        let input = self.talk.context;
+        let Some(cache) = &self.scenario.cache else {
+            return Usage {
+                input,
+                ..Usage::default()
+            };
+        };
+        let chance = if request.instruction.is_some() || request.tools != Tools::All {
+            cache.hit_under_control
+        } else {
+            cache.hit
+        };
+        let fresh = now - self.provider.last_request_end <= cache.ttl;
+        let cached = if fresh && chance.happens(words[model::CACHE]) {
+            self.provider.previous_input.min(input)
+        } else {
+            0
+        };
+        Usage {
+            input,
+            cached,
+            cache_write: input - cached,
+            ..Usage::default()
+        }
+    }
+
+    /// A completed turn.
+    fn turn(&mut self, sent: &Sent<'_>, seen: &mut Seen) -> Wire {
+        let Sent { words, intent, .. } = *sent;
+        let draft = self.draft(sent);
+        if draft.spiked {
+            seen.mark(Event::CostSpike);
+        }
+        self.provider.previous_input = sent.input.input;
+        self.talk.context = sent.input.input.saturating_add(draft.visible);
+        if !draft.cut {
+            self.propose(intent, sent.request, words[model::BATCH]);
+        }
+        let speaks = if draft.cut {
+            draft.visible > 0
+        } else {
+            intent == Intent::Answer && self.proposed.is_empty()
+        };
+        let usage = Usage {
+            output: draft.output(),
+            reasoning: Some(draft.reasoning),
+            ..sent.input
+        };
+        let outcome = ReplyOutcome::Turn {
+            text: if speaks { Text::Content } else { Text::Absent },
+            finish: if draft.cut {
+                Finish::Length
+            } else {
+                Finish::Stop
+            },
+            typed: self.facts.typed.happens(words[model::RETRY_AFTER]),
+        };
+        Wire::new(outcome, usage, self.latency(words))
+    }
+
+    fn latency(&self, words: &[u32; MODEL_WORDS]) -> Micros {
+        micros(&self.scenario.latency_us, words[model::LATENCY])
+    }
+
+    /// What the model would write, up to the output cap.
+    fn draft(&self, sent: &Sent<'_>) -> Draft {
+        let scenario = self.scenario;
+        let Sent { words, cap, .. } = *sent;
+        let mut visible = match sent.intent {
+            Intent::Answer => self.final_output,
+            Intent::Nothing => 0,
+            Intent::Plan | Intent::Record(_) => scenario.output.count(words[model::OUTPUT]),
+        };
+        let spiked = scenario.spike.happens(words[model::SPIKE]);
+        if spiked {
+            let factor = scenario.spike_size.value(words[model::SPIKE_SIZE]);
+            visible = (visible as f64 * factor + 0.5) as u64;
+        }
+        let mut reasoning = scenario.reasoning.count(words[model::REASONING]);
+        let cut = visible.saturating_add(reasoning) > cap;
+        if cut {
+            reasoning = reasoning.min(cap);
+            visible = cap - reasoning;
+        }
+        Draft {
+            visible,
+            reasoning,
+            cut,
+            spiked,
+        }
+    }
+
+    /// The fault of this request, if one is drawn or a storm goes on.
+    fn draw_fault(&mut self, words: &[u32; MODEL_WORDS]) -> Option<Drawn> {
+        if self.provider.storm_left > 0 {
+            self.provider.storm_left -= 1;
+            return Some(Drawn::RateLimit);
+        }
+        let drawn = self.scenario.faults.draw(words[model::FAULT])?;
+        if drawn == Drawn::RateLimit {
+            let storm = self.scenario.storm.count(words[model::SPIKE_SIZE]);
+            self.provider.storm_left = storm.max(1) - 1;
+        }
+        Some(drawn)
+    }
+
+    /// A request that goes wrong. Where the provider had begun to work, it charges the whole input and
+    /// half of what it would have written; where it refused, the billed share of the input.
+    fn fault(&mut self, drawn: Drawn, sent: &Sent<'_>, seen: &mut Seen) -> Wire {
+        let failed = |kind, produced_output| ReplyOutcome::Fault {
+            kind,
+            produced_output,
+        };
+        let outcome = match drawn {
+            Drawn::Transient => failed(FaultKind::Transient, false),
+            Drawn::TransientAfterOutput => failed(FaultKind::Transient, true),
+            Drawn::Permanent => failed(FaultKind::Permanent, false),
+            Drawn::Protocol => failed(FaultKind::Protocol, false),
+            Drawn::Stall => failed(FaultKind::Idle, false),
+            Drawn::RateLimit => {
+                seen.mark(Event::RateLimited);
+                let retry_after = self.retry_after(sent.words);
+                failed(FaultKind::RateLimit { retry_after }, false)
+            }
+            Drawn::Empty => ReplyOutcome::Turn {
+                text: Text::Absent,
+                finish: Finish::Stop,
+                typed: false,
+            },
+        };
+        let usage = match drawn {
+            Drawn::TransientAfterOutput | Drawn::Stall => Usage {
+                output: self.draft(sent).output() / 2,
+                ..sent.input
+            },
+            Drawn::Empty => sent.input,
+            Drawn::Transient | Drawn::Permanent | Drawn::Protocol | Drawn::RateLimit => {
+                self.billed_share(&sent.input)
+            }
+        };
+        let mut wire = Wire::new(outcome, usage, self.latency(sent.words));
+        match drawn {
+            Drawn::TransientAfterOutput | Drawn::Empty => {
+                self.provider.previous_input = sent.input.input;
+            }
+            Drawn::Stall => {
+                seen.mark(Event::Stall);
+                self.provider.previous_input = sent.input.input;
+                let silence = sent.request.idle_timeout.unwrap_or(LONGEST_SILENCE);
+                wire.latency = silence.min(LONGEST_SILENCE);
+            }
+            Drawn::Transient => wire.again_after = Some(TRANSPORT_PAUSE),
+            Drawn::RateLimit => {
+                wire.again_after = self.retry_after(sent.words).or(Some(TRANSPORT_PAUSE));
+            }
+            Drawn::Permanent | Drawn::Protocol => {}
+        }
+        wire
+    }
+
+    fn billed_share(&self, input: &Usage) -> Usage {
+        let share = |tokens: u64| {
+            if self.scenario.billed_share >= 1.0 {
+                tokens
+            } else {
+                (tokens as f64 * self.scenario.billed_share + 0.5) as u64
+            }
+        };
+        let (billed, cached) = (share(input.input), share(input.cached));
+        Usage {
+            input: billed,
+            cached: cached.min(billed),
+            cache_write: share(input.cache_write).min(billed - cached.min(billed)),
+            ..Usage::default()
+        }
+    }
+
+    fn retry_after(&self, words: &[u32; MODEL_WORDS]) -> Option<Micros> {
+        let sampler = self.scenario.retry_after_us.as_ref()?;
+        Some(micros(sampler, words[model::RETRY_AFTER]))
+    }
+
+    /// What the engine is told of a usage and a cost.
+    fn report(
+        &self,
+        words: &[u32; MODEL_WORDS],
+        usage: Usage,
+        cost: Money,
+    ) -> (Option<Usage>, Money) {
+        let scenario = self.scenario;
+        if usage == Usage::default() || scenario.missing.happens(words[model::REPORTING]) {
+            return (None, Money::ZERO);
+        }
+        scaled(usage, cost, scenario.factor)
+    }
+}
+
+impl Wire {
+    /// What it costs is filled in by [`Synthetic::wire`].
+    fn new(outcome: ReplyOutcome, usage: Usage, latency: Micros) -> Wire {
+        Wire {
+            outcome,
+            usage,
+            billed: Money::ZERO,
+            plain: Money::ZERO,
+            latency,
+            again_after: None,
+        }
+    }
+}
+
+/// The request does not fit the context window: refused at once, and free.
+const OVERFLOW: Wire = Wire {
+    outcome: ReplyOutcome::Overflow,
+    usage: Usage {
+        input: 0,
+        cached: 0,
+        cache_write: 0,
+        output: 0,
+        reasoning: None,
+    },
+    billed: Money::ZERO,
+    plain: Money::ZERO,
+    latency: 0,
+    again_after: None,
+};
+
+/// A duration in whole microseconds, small enough to be added up.
+fn micros(sampler: &Sampler, word: u32) -> Micros {
+    sampler.count(word).min(i64::MAX as u64 / 4) as Micros
+}
+
+impl World for Synthetic<'_> {
+    type Mark = Talk;
+
+    fn start(&mut self, run: u64, facts: &Facts) {
+        let words = self.luck.start(run);
+        self.facts.clone_from(facts);
+        self.demand = match &self.scenario.demand {
+            Some(sampler) => sampler.count(words[run::DEMAND]),
+            None => u64::MAX,
+        };
+        self.final_output = self.scenario.final_output.count(words[run::FINAL_OUTPUT]);
+        self.proposed.clear();
+        self.proposals.clear();
+        self.answered.clear();
+        self.failed_before.fill(false);
+        self.talk = Talk {
+            context: self.scenario.base_input.count(words[run::BASE_INPUT]),
+            ..Talk::default()
+        };
+        self.provider = Provider::default();
+    }
+
+    fn kills(&self) -> &KillPlan {
+        &self.scenario.kills
+    }
+
+    fn estimate(&mut self) -> f64 {
+        let word = self.luck.peek_model()[model::ESTIMATE];
+        (self.talk.context as f64 * self.scenario.estimate_error.value(word)).round()
+    }
+
+    fn request(&mut self, request: &ModelRequest, now: Micros, before: Before) -> Reply {
+        let scenario = self.scenario;
+        let mut reply = Reply {
+            outcome: ReplyOutcome::Overflow,
+            told: None,
+            told_cost: Money::ZERO,
+            billed: Money::ZERO,
+            usage: Usage::default(),
+            dearest: Money::ZERO,
+            requests: 0,
+            latency: 0,
+            seen: Seen::default(),
+            died: false,
+            tail_word: 0,
+        };
+        loop {
+            let words = *self.luck.model();
+            self.talk
+                .paces
+                .settle(scenario.budget_notice, words[model::BUDGET_NOTICE]);
+            self.talk
+                .finishes
+                .settle(scenario.window_compliance, words[model::WINDOW]);
+            self.proposed.clear();
+            let wire = self.wire(request, &words, now + reply.latency, &mut reply.seen);
+            reply.requests += 1;
+            reply.latency += wire.latency;
+            self.provider.last_request_end = now + reply.latency;
+            reply.outcome = wire.outcome;
+            reply.billed += wire.billed;
+            reply.dearest = reply.dearest.max(wire.billed);
+            reply.usage = add(reply.usage, wire.usage);
+            let told = self.report(&words, wire.usage, wire.plain);
+            (reply.told, reply.told_cost) = match scenario.transport_reported {
+                TransportReported::Last => told,
+                TransportReported::All => add_reports((reply.told, reply.told_cost), told),
+            };
+            let sent = before.requests + u64::from(reply.requests);
+            reply.died = scenario
+                .kills
+                .after_model(before.kills, sent, words[model::KILL]);
+            reply.tail_word = words[model::TAIL_LOSS];
+            match wire.again_after {
+                Some(pause) if !reply.died && reply.requests <= scenario.transport_retries => {
+                    reply.latency += pause;
+                }
+                _ => return reply,
+            }
+        }
+    }
+
+    fn proposed(&self) -> &[Call] {
+        &self.proposed
+    }
+
+    fn run(&mut self, call: &Call) -> Ran {
+        let outcome = self.outcome(call);
+        self.learn(call, &outcome);
+        let words = &self.proposals[call.id as usize].words;
+        let (cost, latency) = match self.scenario.tools.get(usize::from(call.tool.0)) {
+            Some(tool) if outcome.status != CallStatus::Denied => (
+                tool.cost,
+                micros(&tool.latency_us, words[tool::LATENCY_OR_WINDOW]),
+            ),
+            _ => (Money::ZERO, 0),
+        };
+        Ran {
+            result: CallResult {
+                status: outcome.status,
+                digest: outcome.digest,
+                recorded_evidence: call.tool == self.scenario.record_tool,
+                cost,
+            },
+            latency,
+            kill_word: words[tool::KILL],
+        }
+    }
+
+    fn replay(&mut self, call: &Call, _ran: &Ran) {
+        let outcome = self.outcome(call);
+        self.learn(call, &outcome);
+    }
+
+    fn judge(&mut self, _call: &Call) -> bool {
+        true
+    }
+
+    fn answered(&mut self, call: &Call, verdict: Verdict, _limiter: Limiter) {
+        if verdict == Verdict::Denied && call.denied {
+            let outcome = self.outcome(call);
+            self.learn(call, &outcome);
+        }
+        if verdict != Verdict::Denied || self.talk.finishes != Told::Not {
+            self.nudge(call);
+        }
+    }
+
+    fn notify(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Budget { .. } if self.talk.paces == Told::Not => self.talk.paces = Told::Due,
+            Notice::Window { .. } => {
+                self.talk.finishes = Told::Due;
+                self.talk.has_recorded = false;
+            }
+            // The cap was raised: research may go on until something is refused again.
+            Notice::Extension { .. } => {
+                self.talk.finishes = Told::Not;
+                self.talk.has_recorded = false;
+            }
+            _ => {}
+        }
+    }
+
+    fn mark(&self) -> Talk {
+        self.talk
+    }
+
+    fn rewind(&mut self, mark: &Talk) {
+        self.talk = *mark;
+        self.answered.truncate(mark.answered);
+        self.failed_before.fill(false);
+        for at in 0..self.answered.len() {
+            let proposal = &self.proposals[self.answered[at] as usize];
+            if let (ProposalKind::Fresh { tool }, Some(outcome)) = (proposal.kind, proposal.outcome)
+            {
+                self.remember_failure(ToolId(tool), outcome.status);
+            }
+        }
+    }
+
+    fn context_tokens(&self) -> u64 {
+        self.talk.context
+    }
+
+    fn evidence(&self) -> u64 {
+        self.talk.evidence
+    }
+
+    fn evidence_entries(&self) -> u64 {
+        self.talk.entries
+    }
+}
+
+/// The sum of two usages.
+fn add(a: Usage, b: Usage) -> Usage {
+    Usage {
+        input: a.input + b.input,
+        cached: a.cached + b.cached,
+        cache_write: a.cache_write + b.cache_write,
+        output: a.output + b.output,
+        reasoning: match (a.reasoning, b.reasoning) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        },
+    }
+}
+
+fn add_reports(a: (Option<Usage>, Money), b: (Option<Usage>, Money)) -> (Option<Usage>, Money) {
+    let usage = match (a.0, b.0) {
+        (Some(a), Some(b)) => Some(add(a, b)),
+        (a, b) => a.or(b),
+    };
+    (usage, a.1 + b.1)
+}

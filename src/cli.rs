@@ -1,0 +1,196 @@
+//! The command line, as clap reads it. What the words mean is decided elsewhere.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Size the reserve that guarantees an agent's final answer, before the agent is deployed.
+#[derive(Debug, Parser)]
+#[command(name = "holdback", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Simulate scenarios under policies and compare them, run by run on the same luck
+    #[command(
+        after_help = "Example: holdback compare --scenario scheduled-briefing --runs 20000 --out report"
+    )]
+    Compare(Compare),
+    /// Play recorded runs under policies
+    #[command(
+        after_help = "Example: holdback replay runs.jsonl.gz --policy production.json --policy candidate.json"
+    )]
+    Replay(Replay),
+    /// Run recorded vectors of a reference engine and show the first difference of each failing case
+    #[command(after_help = "Example: holdback conformance cases.jsonl.gz invalid.jsonl")]
+    Conformance(Conformance),
+    /// Put the shards of a study together, byte by byte as if it had run in one piece
+    #[command(after_help = "Example: holdback merge shard-1 shard-2 --out report")]
+    Merge(Merge),
+    /// List what is built in
+    #[command(after_help = "Example: holdback list scenarios")]
+    List(List),
+}
+
+/// Where runs come from and how many.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// A study: a built-in name or a TOML or JSON file; the built-in default study without it
+    pub(crate) study: Option<String>,
+    /// A scenario: a name of the study, a built-in name or a file; may be repeated
+    #[arg(long = "scenario", value_name = "S")]
+    pub(crate) scenarios: Vec<String>,
+    /// A policy: a name of the study, a built-in name or a file; may be repeated
+    #[arg(long = "policy", value_name = "P")]
+    pub(crate) policies: Vec<String>,
+    /// The policy that the others are compared with; the first one without it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) baseline: Option<String>,
+    /// Runs of each scenario under each policy
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u64>,
+    /// Seed of all luck
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Run until the answered rate of every cell is known to this many percentage points
+    #[arg(long, value_name = "PP")]
+    pub(crate) precision: Option<f64>,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Run only this share of the runs and write its parts to --out, for `holdback merge`; `auto`
+    /// takes it from the environment of a Slurm array task or a Kubernetes indexed job
+    #[arg(
+        long,
+        value_name = "K/N",
+        requires = "out",
+        conflicts_with = "precision"
+    )]
+    pub(crate) shard: Option<String>,
+    /// Go on with what an interrupted run left in --out
+    #[arg(long, requires = "out")]
+    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+/// Shards to put together.
+#[derive(Debug, Args)]
+pub(crate) struct Merge {
+    /// The output folders of all shards
+    #[arg(required = true)]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Write the report's files into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// Recorded runs as JSON lines, plain or gzip; an embedded sample without any
+    pub(crate) traces: Vec<PathBuf>,
+    /// A policy: a built-in name or a file; may be repeated
+    #[arg(long = "policy", value_name = "P")]
+    pub(crate) policies: Vec<String>,
+    /// The policy that the others are compared with; the first one without it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) baseline: Option<String>,
+    /// Price of turns without a recorded cost: a model's name, or input=3,output=15[,cached_input=..]
+    #[arg(long, value_name = "MODEL|SPEC")]
+    pub(crate) price: Option<String>,
+    /// Chance that the model obeys a control
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub(crate) compliance: f64,
+    /// Leave out runs in which a turn before the last has no tool call
+    #[arg(long)]
+    pub(crate) skip_dialogue: bool,
+    /// Seed of the luck of obedience
+    #[arg(long, value_name = "S", default_value_t = 7)]
+    pub(crate) seed: u64,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+/// What `compare` and `replay` have in common.
+#[derive(Debug, Args)]
+pub(crate) struct Shared {
+    /// Threads; all cores without it
+    #[arg(long, value_name = "T")]
+    pub(crate) threads: Option<usize>,
+    /// Write the report's files into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write each run as a line of runs.csv (needs --out)
+    #[arg(long, requires = "out")]
+    pub(crate) per_run: bool,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Add cost, answers lost and overspend at this many runs a month
+    #[arg(long, value_name = "N")]
+    pub(crate) runs_per_month: Option<u64>,
+    /// No progress and no remarks
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// What is printed to stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table for people
+    Table,
+    /// The whole summary as JSON
+    Json,
+    /// One line a cell
+    Csv,
+    /// For a pull request or a job summary
+    Markdown,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Conformance {
+    /// Vectors as JSON lines, plain or gzip
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// What to list
+    #[arg(value_enum, default_value_t = Listed::Scenarios)]
+    pub(crate) what: Listed,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
+    pub(crate) format: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listed {
+    /// Built-in scenarios
+    Scenarios,
+    /// Built-in policies and presets
+    Policies,
+    /// Built-in studies
+    Studies,
+    /// Built-in model prices
+    Prices,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListFormat {
+    /// For people
+    Table,
+    /// One name a line
+    Names,
+    /// For programs
+    Json,
+}

@@ -1,0 +1,23 @@
+//! One module a command.
+
+mod compare;
+mod conformance;
+mod list;
+mod merge;
+mod replay;
+mod show;
+mod study;
+
+use crate::cli::Command;
+use crate::failure::{Failure, Verdict};
+
+/// Runs a command.
+pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
+    match command {
+        Command::Compare(args) => compare::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::List(args) => list::run(&args),
+    }
+}

@@ -1,0 +1,110 @@
+//! Failures and exit codes: 0 done and all gates hold, 1 a gate failed, 2 bad usage or input,
+//! 3 internal error.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use holdback_scenarios::FileError;
+use holdback_sim::policy::CompileError;
+
+/// How a command ended without a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Done, and all gates hold.
+    Holds,
+    /// A gate failed.
+    Fails,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> ExitCode {
+        match verdict {
+            Verdict::Holds => ExitCode::SUCCESS,
+            Verdict::Fails => ExitCode::from(1),
+        }
+    }
+}
+
+/// Why a command could not do its work. Each prints as one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A file or a built-in name is wrong.
+    #[error("{0}")]
+    File(#[from] FileError),
+    /// A policy cannot be used with a workload.
+    #[error("{0}")]
+    Policy(#[from] CompileError),
+    /// The words of the command line are wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A file or folder cannot be read or written.
+    #[error("{path}: {error}")]
+    Io {
+        /// The file or folder.
+        path: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The user interrupted.
+    #[error("interrupted; {0}")]
+    Interrupted(String),
+    /// Nobody reads our output any more.
+    #[error("the output was closed")]
+    ClosedPipe,
+    /// Something that cannot be.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl Failure {
+    /// A failure of reading or writing `path`.
+    pub(crate) fn io(path: impl AsRef<std::path::Path>, error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::ClosedPipe;
+        }
+        Failure::Io {
+            path: path.as_ref().display().to_string(),
+            error,
+        }
+    }
+
+    /// Prints the failure in one line and gives its exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        if matches!(self, Failure::ClosedPipe) {
+            return ExitCode::SUCCESS;
+        }
+        // Nothing can be done if even this cannot be written.
+        let _ = writeln!(io::stderr(), "holdback: {self}");
+        match self {
+            Failure::Internal(_) => ExitCode::from(3),
+            // What a shell reports of a process that an interrupt ended.
+            Failure::Interrupted(_) => ExitCode::from(130),
+            _ => ExitCode::from(2),
+        }
+    }
+}
+
+/// Prints what clap has to say: help and versions go to stdout and are no failure.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // A closed pipe ends `holdback --help | head` quietly.
+    let _ = error.print();
+    if error.use_stderr() {
+        ExitCode::from(2)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Writes results to stdout; a closed pipe ends the command quietly.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::io("stdout", error))
+}
+
+/// Writes a remark to stderr.
+pub(crate) fn remark(text: &str) {
+    // Remarks are no results: if they cannot be written, the work still counts.
+    let _ = writeln!(io::stderr(), "{text}");
+}

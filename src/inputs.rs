@@ -1,0 +1,164 @@
+//! From the words of the command line to scenarios, policies and studies.
+
+use std::path::Path;
+
+use holdback_scenarios::policy::Policy;
+use holdback_scenarios::read::{self, Loader};
+use holdback_scenarios::study::Study;
+use holdback_scenarios::{FileError, library};
+
+use crate::cli::{Compare, Shared};
+use crate::failure::Failure;
+
+/// The most runs of a cell.
+pub(crate) const MAX_RUNS: u64 = 1_000_000_000;
+
+/// A loader that looks into a user's price file first.
+pub(crate) fn loader(prices: Option<&Path>) -> Result<Loader, Failure> {
+    Ok(match prices {
+        Some(path) => Loader::with_prices(read::price_table(path)?),
+        None => Loader::default(),
+    })
+}
+
+/// The threads to use.
+pub(crate) fn threads(shared: &Shared) -> Result<usize, Failure> {
+    match shared.threads {
+        Some(0) => Err(Failure::Usage(
+            "--threads: found 0, expected at least 1".to_owned(),
+        )),
+        Some(threads) if threads > 1024 => Err(Failure::Usage(format!(
+            "--threads: found {threads}, expected at most 1024"
+        ))),
+        Some(threads) => Ok(threads),
+        None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+    }
+}
+
+/// The study that `compare` runs.
+pub(crate) fn study(args: &Compare) -> Result<Study, Failure> {
+    let loader = loader(args.prices.as_deref())?;
+    let mut study = match &args.study {
+        Some(name) => loader.study(name)?,
+        None => library::default_study(),
+    };
+    select_scenarios(&mut study, &args.scenarios, &loader)?;
+    let baseline_name = study
+        .policies
+        .get(study.baseline)
+        .map(|policy| policy.name.clone());
+    select_policies(&mut study, &args.policies, &loader)?;
+    let wanted = args
+        .baseline
+        .clone()
+        .or(baseline_name.filter(|_| args.policies.is_empty()));
+    study.baseline = baseline(&study.policies, wanted.as_deref())?;
+    if let Some(runs) = args.runs {
+        study.runs = runs;
+    }
+    if let Some(seed) = args.seed {
+        study.seed = seed;
+    }
+    if study.runs == 0 || study.runs > MAX_RUNS {
+        return Err(Failure::Usage(format!(
+            "--runs: found {}, expected 1 to {MAX_RUNS}",
+            study.runs
+        )));
+    }
+    Ok(study)
+}
+
+/// Scenarios named on the command line replace those of the study.
+pub(crate) fn select_scenarios(
+    study: &mut Study,
+    names: &[String],
+    loader: &Loader,
+) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        match study
+            .scenarios
+            .iter()
+            .find(|scenario| scenario.name == *name)
+        {
+            Some(scenario) => chosen.push(scenario.clone()),
+            None => chosen.push(loader.scenario(name)?),
+        }
+    }
+    unique(
+        "--scenario",
+        chosen.iter().map(|scenario| scenario.name.as_str()),
+    )?;
+    study.scenarios = chosen;
+    Ok(())
+}
+
+/// Policies named on the command line replace those of the study.
+pub(crate) fn select_policies(
+    study: &mut Study,
+    names: &[String],
+    loader: &Loader,
+) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let (chosen, skipped) = policies(names, &study.policies, loader)?;
+    study.policies = chosen;
+    study.skipped.extend(skipped);
+    Ok(())
+}
+
+/// Policies by name: those of a study first, then built-in ones, then files.
+pub(crate) fn policies(
+    names: &[String],
+    known: &[Policy],
+    loader: &Loader,
+) -> Result<(Vec<Policy>, Vec<holdback_scenarios::study::Skipped>), Failure> {
+    let mut chosen: Vec<Policy> = Vec::new();
+    let mut all_skipped = Vec::new();
+    for name in names {
+        match known.iter().find(|policy| policy.name == *name) {
+            Some(policy) => chosen.push(policy.clone()),
+            None => {
+                let (more, skipped) = loader.policies(name)?;
+                chosen.extend(more);
+                all_skipped.extend(skipped);
+            }
+        }
+    }
+    unique("--policy", chosen.iter().map(|policy| policy.name.as_str()))?;
+    Ok((chosen, all_skipped))
+}
+
+/// The position of the baseline: the named one, else the first.
+pub(crate) fn baseline(policies: &[Policy], name: Option<&str>) -> Result<usize, Failure> {
+    let Some(name) = name else { return Ok(0) };
+    policies
+        .iter()
+        .position(|policy| policy.name == name)
+        .ok_or_else(|| {
+            let names = policies.iter().map(|policy| policy.name.as_str());
+            let error = FileError::of_file(
+                "--baseline",
+                format!("`{name}`"),
+                "the name of one of the policies",
+            );
+            Failure::File(error.nearest(name, names))
+        })
+}
+
+fn unique<'n>(option: &str, names: impl Iterator<Item = &'n str>) -> Result<(), Failure> {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            return Err(Failure::Usage(format!(
+                "{option}: found the name `{name}` twice, expected each name once"
+            )));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}

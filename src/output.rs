@@ -1,0 +1,367 @@
+//! The report folder: guarded against other studies, written atomically.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use holdback_reports::manifest::Manifest;
+use holdback_reports::runs::RunsWriter;
+use holdback_reports::summary::Summary;
+use holdback_sim::campaign::{Listener, Row};
+
+use crate::failure::Failure;
+use crate::parts::{self, Parts};
+use crate::progress::Progress;
+
+const MANIFEST: &str = "manifest.json";
+const RUNS: &str = "runs.csv";
+const LOCK: &str = ".holdback.lock";
+
+/// A folder that this process may write. The lock goes with the process, however it ends.
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens a folder for a study: a new or empty one, or one that holds this very study.
+    ///
+    /// # Errors
+    /// If it holds anything else, another process writes it, or it cannot be written.
+    pub(crate) fn open(path: &Path, identity: &Identity) -> Result<Folder, Failure> {
+        if path.exists() && !path.is_dir() {
+            return Err(Failure::Usage(format!(
+                "--out: found the file {}, expected a folder",
+                path.display()
+            )));
+        }
+        guard(path, identity)?;
+        fs::create_dir_all(path).map_err(|error| Failure::io(path, error))?;
+        let lock = path.join(LOCK);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock)
+            .map_err(|error| Failure::io(&lock, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Folder {
+                path: path.to_owned(),
+                _lock: file,
+            }),
+            Err(TryLockError::WouldBlock) => Err(Failure::Usage(format!(
+                "--out: {} is being written by another process, expected a folder of our own",
+                path.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(Failure::io(&lock, error)),
+        }
+    }
+
+    /// Writes a file so that it is there whole or not at all.
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
+        write_atomically(&self.path.join(name), content)
+    }
+
+    /// Puts `runs.csv` together from the rows of each scenario.
+    pub(crate) fn join_rows(&self, parts: &[PathBuf]) -> Result<(), Failure> {
+        let path = self.path.join(RUNS);
+        let part = part_of(&path);
+        let joined = File::create(&part).and_then(|file| {
+            let mut out = RunsWriter::new(BufWriter::with_capacity(1 << 16, file))?.finish()?;
+            for rows in parts {
+                io::copy(&mut File::open(rows)?, &mut out)?;
+            }
+            out.into_inner()
+                .map_err(io::IntoInnerError::into_error)?
+                .sync_all()?;
+            fs::rename(&part, &path)
+        });
+        joined.map_err(|error| {
+            // The error that counts is the first one.
+            let _ = fs::remove_file(&part);
+            Failure::io(&path, error)
+        })
+    }
+
+    /// Writes all files of a report; the manifest comes last, so a folder with one is whole.
+    pub(crate) fn report(&self, summary: &Summary, with_rows: bool) -> Result<(), Failure> {
+        let internal = |error: serde_json::Error| Failure::Internal(error.to_string());
+        let files = holdback_reports::folder::files(summary).map_err(internal)?;
+        for file in &files {
+            self.write(&file.path, file.content.as_bytes())?;
+        }
+        let mut manifest = holdback_reports::folder::manifest(summary, &files);
+        if with_rows {
+            let path = self.path.join(RUNS);
+            manifest.add_hash(
+                RUNS,
+                hash_file(&path).map_err(|error| Failure::io(&path, error))?,
+            );
+        }
+        self.write(MANIFEST, manifest.to_json().map_err(internal)?.as_bytes())
+    }
+
+    /// Where the folder is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The lock itself is released with the file; a file that stays is harmless.
+        let _ = fs::remove_file(self.path.join(LOCK));
+    }
+}
+
+/// Writes a file so that it is there whole or not at all.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|error| Failure::io(parent, error))?;
+    }
+    let part = part_of(path);
+    let written = File::create(&part)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&part, path));
+    written.map_err(|error| {
+        // The error that counts is the first one.
+        let _ = fs::remove_file(&part);
+        Failure::io(path, error)
+    })
+}
+
+/// Where a file is written before it takes its name.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path
+        .file_name()
+        .map(std::ffi::OsStr::to_owned)
+        .unwrap_or_default();
+    name.push(".tmp");
+    path.with_file_name(name)
+}
+
+/// What makes a study itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Name of the study.
+    pub(crate) study: String,
+    /// Seed of all luck.
+    pub(crate) seed: u64,
+    /// Runs a cell.
+    pub(crate) runs: u64,
+    /// The canonical command, which names scenarios, policies and everything else that counts.
+    pub(crate) command: String,
+}
+
+/// Refuses a folder that holds anything but this study, whole or in parts.
+fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let foreign = |what: &str| {
+        Err(Failure::Usage(format!(
+            "--out: {} is not empty and {what}; choose an empty folder or remove it",
+            path.display()
+        )))
+    };
+    if let Some(header) = Parts::of(path).header()? {
+        if header.command == identity.command && header.study == identity.study {
+            return Ok(());
+        }
+        return foreign(&format!(
+            "holds parts of another study (`{}`), not `{}`",
+            header.command, identity.command
+        ));
+    }
+    let entries = fs::read_dir(path).map_err(|error| Failure::io(path, error))?;
+    if entries
+        .flatten()
+        .all(|entry| entry.file_name() == LOCK || entry.file_name() == parts::FOLDER)
+    {
+        return Ok(());
+    }
+    let Ok(text) = fs::read_to_string(path.join(MANIFEST)) else {
+        return foreign("holds no report of Holdback");
+    };
+    let Ok(manifest) = serde_json::from_str::<Manifest>(&text) else {
+        return foreign("its manifest.json is none of Holdback");
+    };
+    let there = Identity {
+        study: manifest.study,
+        seed: manifest.seed,
+        runs: manifest.runs,
+        command: manifest.command,
+    };
+    if there == *identity {
+        return Ok(());
+    }
+    foreign(&format!(
+        "holds another study (`{}`), not `{}`",
+        there.command, identity.command
+    ))
+}
+
+fn hash_file(path: &Path) -> io::Result<String> {
+    use sha2::{Digest, Sha256};
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(hasher
+                .finalize()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect());
+        }
+        hasher.update(&buffer[..read]);
+    }
+}
+
+/// The rows of a scenario while they are written.
+pub(crate) struct RowFile {
+    writer: RunsWriter<BufWriter<File>>,
+    path: PathBuf,
+}
+
+impl RowFile {
+    /// Starts the rows of a scenario.
+    pub(crate) fn create(path: &Path) -> Result<RowFile, Failure> {
+        let open = || {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            File::create(path)
+        };
+        let file = open().map_err(|error| Failure::io(path, error))?;
+        Ok(RowFile {
+            writer: RunsWriter::without_header(BufWriter::with_capacity(1 << 16, file)),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Completes the file.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let done = self
+            .writer
+            .finish()
+            .and_then(|buffered| {
+                buffered
+                    .into_inner()
+                    .map_err(io::IntoInnerError::into_error)
+            })
+            .and_then(|file| file.sync_all());
+        done.map_err(|error| Failure::io(&self.path, error))
+    }
+}
+
+/// Names that a row needs.
+pub(crate) struct RowNames<'n> {
+    pub(crate) scenario: &'n str,
+    pub(crate) policies: Vec<&'n str>,
+    /// Names of recorded runs by run number minus `first_run`; empty in simulations.
+    pub(crate) run_ids: Vec<&'n str>,
+    pub(crate) first_run: u64,
+}
+
+/// Writes rows in the order of their chunks, however the workers finish, and passes progress on.
+pub(crate) struct RowListener<'r> {
+    progress: &'r Progress,
+    names: RowNames<'r>,
+    state: Mutex<RowState<'r>>,
+}
+
+struct RowState<'r> {
+    file: &'r mut RowFile,
+    next: u64,
+    waiting: std::collections::BTreeMap<u64, Vec<Row>>,
+    error: Option<io::Error>,
+}
+
+impl<'r> RowListener<'r> {
+    /// A listener that appends to `file`.
+    pub(crate) fn new(
+        progress: &'r Progress,
+        names: RowNames<'r>,
+        file: &'r mut RowFile,
+    ) -> RowListener<'r> {
+        let state = RowState {
+            file,
+            next: 0,
+            waiting: std::collections::BTreeMap::new(),
+            error: None,
+        };
+        RowListener {
+            progress,
+            names,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The first error of writing.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let state = self
+            .state
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        match state.error {
+            Some(error) => Err(Failure::io(&state.file.path, error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl RowState<'_> {
+    fn write(&mut self, names: &RowNames<'_>, rows: &[Row]) -> io::Result<()> {
+        for row in rows {
+            let run_id = names
+                .run_ids
+                .get((row.run - names.first_run) as usize)
+                .copied();
+            self.file.writer.write(
+                names.scenario,
+                names.policies[row.policy],
+                row.run,
+                &row.record,
+                run_id,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Listener for RowListener<'_> {
+    fn done(&self, runs: u64) {
+        self.progress.done(runs);
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
+    }
+
+    fn rows(&self, chunk: u64, rows: Vec<Row>) {
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.waiting.insert(chunk, rows);
+        loop {
+            let next = state.next;
+            let Some(rows) = state.waiting.remove(&next) else {
+                return;
+            };
+            if state.error.is_none()
+                && let Err(error) = state.write(&self.names, &rows)
+            {
+                state.error = Some(error);
+            }
+            state.next += 1;
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.progress.stopped() || self.state.lock().is_ok_and(|state| state.error.is_some())
+    }
+}
