@@ -7,6 +7,7 @@
 //! - [`csv`], [`summary::Summary::to_json`], [`runs`], [`manifest`]: data files.
 #![warn(missing_docs)]
 
+pub mod check;
 pub mod csv;
 mod findings;
 pub mod folder;
