@@ -6,6 +6,7 @@ pub mod bound;
 pub mod campaign;
 pub mod conformance;
 pub mod driver;
+pub mod explain;
 pub mod luck;
 pub mod policy;
 pub mod records;

@@ -55,8 +55,14 @@ fn the_snapshot_agrees_up_to_the_crash_and_fails_behind_it() {
     for case in cases() {
         let found = outcome(&case).unwrap();
         let recorded = case.expect["trace"].as_array().unwrap();
-        let resume = recorded.iter().position(|entry| entry.get("resume").is_some()).unwrap();
-        assert_eq!(found["trace"].as_array().unwrap()[..=resume], recorded[..=resume]);
+        let resume = recorded
+            .iter()
+            .position(|entry| entry.get("resume").is_some())
+            .unwrap();
+        assert_eq!(
+            found["trace"].as_array().unwrap()[..=resume],
+            recorded[..=resume]
+        );
         assert!(play_case(&case).unwrap().is_some());
     }
 }
