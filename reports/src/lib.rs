@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 pub mod csv;
+pub mod explain;
 mod findings;
 pub mod folder;
 pub mod html;

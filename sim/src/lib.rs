@@ -13,5 +13,6 @@ pub mod records;
 pub mod runner;
 pub mod sampler;
 pub mod tally;
+pub mod vectors;
 pub mod workload;
 pub mod world;

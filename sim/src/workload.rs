@@ -17,6 +17,7 @@ pub struct Prepared<'s> {
     compiled: Compiled,
     names: ToolNames,
     key: LuckKey,
+    ledger: Ledger,
     policies: Vec<CompiledPolicy>,
 }
 
@@ -51,6 +52,7 @@ impl<'s> Prepared<'s> {
             compiled: Compiled::new(scenario),
             names,
             key: LuckKey::new(seed, &scenario.name),
+            ledger,
             policies,
         })
     }
@@ -58,6 +60,11 @@ impl<'s> Prepared<'s> {
     /// The compiled policies.
     pub fn policies(&self) -> &[CompiledPolicy] {
         &self.policies
+    }
+
+    /// Where the money in the engines' ledgers comes from.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Tools by number.

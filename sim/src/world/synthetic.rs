@@ -644,7 +644,7 @@ impl Synthetic<'_> {
             outcome: ReplyOutcome::Turn {
                 text,
                 finish: if cut { Finish::Length } else { Finish::Stop },
-                typed: self.facts.typed.happens(words[model::RETRY_AFTER]),
+                typed: text == Text::Content && self.facts.typed.happens(words[model::RETRY_AFTER]),
             },
             usage,
             billed,
