@@ -27,6 +27,9 @@ pub(crate) enum Command {
     /// Run recorded vectors of a reference engine and show the first difference of each failing case
     #[command(after_help = "Example: holdback conformance cases.jsonl.gz invalid.jsonl")]
     Conformance(Conformance),
+    /// Put the shards of a study together, byte by byte as if it had run in one piece
+    #[command(after_help = "Example: holdback merge shard-1 shard-2 --out report")]
+    Merge(Merge),
     /// List what is built in
     #[command(after_help = "Example: holdback list scenarios")]
     List(List),
@@ -58,8 +61,34 @@ pub(crate) struct Compare {
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
+    /// Run only this share of the runs and write its parts to --out, for `holdback merge`; `auto`
+    /// takes it from the environment of a Slurm array task or a Kubernetes indexed job
+    #[arg(
+        long,
+        value_name = "K/N",
+        requires = "out",
+        conflicts_with = "precision"
+    )]
+    pub(crate) shard: Option<String>,
+    /// Go on with what an interrupted run left in --out
+    #[arg(long, requires = "out")]
+    pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) shared: Shared,
+}
+
+/// Shards to put together.
+#[derive(Debug, Args)]
+pub(crate) struct Merge {
+    /// The output folders of all shards
+    #[arg(required = true)]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Write the report's files into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -81,6 +81,13 @@ impl Money {
         if !usd.is_finite() || usd.abs() > 1e20 {
             return None;
         }
+        // Up to 100 USD the errors of the double and of this product stay below 0.02 units, so away
+        // from a tie the nearest unit is certain.
+        let units = usd * 1e12;
+        let nearest = units.round();
+        if units.abs() < 1e14 && (units - nearest).abs() < 0.45 {
+            return Some(Money(nearest as i128));
+        }
         // The shortest text that reads back as this double, so that 0.1 becomes exactly 0.1.
         parse(&format!("{usd:e}"), Below::HalfEven).ok()
     }
@@ -297,6 +304,18 @@ mod tests {
         }
         assert_eq!(Money::from_f64_rounded(0.1), Some(Money(100_000_000_000)));
         assert_eq!(Money::from_f64_rounded(f64::NAN), None);
+    }
+
+    #[test]
+    fn a_double_rounds_as_its_shortest_decimal_does() {
+        let mut usd = 1e-15_f64;
+        while usd < 1e19 {
+            for usd in [usd, -usd, usd * 1.5, usd + 5e-13, usd + 1.5e-12] {
+                let shortest = parse(&format!("{usd:e}"), Below::HalfEven).ok();
+                assert_eq!(Money::from_f64_rounded(usd), shortest, "{usd:e}");
+            }
+            usd *= 1.000_37;
+        }
     }
 
     #[test]

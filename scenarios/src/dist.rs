@@ -563,11 +563,11 @@ mod tests {
         ];
         for step in 1..500 {
             let u = f64::from(step) / 500.0;
-            for (ours, cdf) in ours.iter().zip([
-                &|x| lognormal.cdf(x),
-                &|x| exponential.cdf(x),
-                &|x| pareto.cdf(x),
-            ] as [&dyn Fn(f64) -> f64; 3])
+            for (ours, cdf) in
+                ours.iter()
+                    .zip([&|x| lognormal.cdf(x), &|x| exponential.cdf(x), &|x| {
+                        pareto.cdf(x)
+                    }] as [&dyn Fn(f64) -> f64; 3])
             {
                 assert!((cdf(ours.quantile(u)) - u).abs() < 1e-9, "{ours:?} at {u}");
             }

@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
 use flate2::bufread::GzDecoder;
+use holdback_engine::caps::presets::{self, Preset};
+use serde_json::json;
 
 use crate::price::PriceTable;
 use crate::read::tree::{Node, Syntax};
@@ -87,12 +89,28 @@ fn name_of(node: &Node) -> String {
 
 fn policies() -> Vec<(String, Node)> {
     let root = built_in(Node::parse(POLICIES.0, POLICIES.1, Syntax::Toml));
-    root.get("policy")
+    let of_file = root
+        .get("policy")
         .map(Node::items)
         .unwrap_or_default()
         .iter()
-        .map(|node| (name_of(node), node.clone()))
+        .cloned();
+    of_file
+        .chain(presets::all().iter().filter_map(policy_of_preset))
+        .map(|node| (name_of(&node), node))
         .collect()
+}
+
+/// A framework as it is when nobody sets anything; `None` where it then has no limit at all.
+fn policy_of_preset(preset: &Preset) -> Option<Node> {
+    preset.needs.is_empty().then(|| {
+        Node::from_value(&json!({
+            "name": preset.name,
+            "summary": format!("{}, {}: {}", preset.framework, preset.version, preset.summary),
+            "family": "caps",
+            "preset": preset.name,
+        }))
+    })
 }
 
 /// The names of the built-in scenarios.
@@ -263,11 +281,24 @@ mod tests {
         );
         let child = &of("delegated child").limits;
         assert_eq!(child["synthesis_reserve_cost"], "0.25");
+        let incident = of("32 tool calls, crossing batch fails");
+        assert_eq!(incident.family, Family::Caps);
+        assert_eq!(incident.limits["batch"], "reject");
+    }
+
+    #[test]
+    fn a_framework_with_limits_of_its_own_is_a_policy() {
+        let (policies, _) = Loader::default().policies("crewai").unwrap();
+        assert_eq!(policies[0].family, Family::Caps);
         assert!(
-            study
-                .policies
-                .iter()
-                .all(|policy| policy.family == Family::RunLimits)
+            policies[0]
+                .summary
+                .as_ref()
+                .is_some_and(|summary| summary.contains("CrewAI"))
+        );
+        assert!(
+            !policy_names().contains(&"claude-agent-sdk"),
+            "it has no limit of its own"
         );
     }
 

@@ -28,6 +28,12 @@ pub trait Workload: Sync {
     /// Prepares the world for a run; for workloads whose runs differ by more than their luck.
     fn select(&self, world: &mut Self::World, run: u64);
 
+    /// True if the twin of a run is the run without any engine, so that a run in which no policy could
+    /// be noticed is its own twin.
+    fn twin_is_a_run(&self) -> bool {
+        true
+    }
+
     /// Novel results that the run gathers without any engine; `None` if there is no end to it.
     fn twin(&self, world: &mut Self::World, run: u64) -> Option<u64>;
 }
@@ -246,7 +252,13 @@ impl<'c, L: Workload> Worker<'c, L> {
             cell.tally.add(run, record);
             cell.pairs.add(run, answered(record), there);
         }
-        match self.workload.twin(&mut self.world, run) {
+        // A run that answered and in which no policy could be noticed is its own twin.
+        let untouched = |record: &&RunRecord| record.untouched && answered(record);
+        let twin = match self.records.iter().find(untouched) {
+            Some(record) if self.workload.twin_is_a_run() => Some(record.evidence),
+            _ => self.workload.twin(&mut self.world, run),
+        };
+        match twin {
             Some(evidence) => {
                 self.campaign.twin_evidence += evidence;
                 self.campaign.twin_groups[(run % GROUPS as u64) as usize] += evidence;

@@ -231,6 +231,10 @@ impl<'r> Workload for Replay<'r> {
         world.load(&self.records[(run - self.offset) as usize]);
     }
 
+    fn twin_is_a_run(&self) -> bool {
+        false
+    }
+
     fn twin(&self, _world: &mut Recorded<'r>, run: u64) -> Option<u64> {
         Some(self.records[(run - self.offset) as usize].distinct_results())
     }

@@ -3,6 +3,7 @@
 mod compare;
 mod conformance;
 mod list;
+mod merge;
 mod replay;
 mod show;
 mod study;
@@ -16,6 +17,7 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::List(args) => list::run(&args),
     }
 }

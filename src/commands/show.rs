@@ -13,20 +13,20 @@ use crate::output::Folder;
 /// Prints a summary in the format that was asked for.
 pub(super) fn summary(
     summary: &Summary,
-    shared: &Shared,
+    format: Format,
     folder: Option<&Folder>,
 ) -> Result<(), Failure> {
-    let text = match shared.format {
+    let text = match format {
         Format::Table => table::render(summary, style()),
         Format::Csv => holdback_reports::csv::render(summary),
         Format::Json => summary
             .to_json()
             .map_err(|error| Failure::Internal(error.to_string()))?,
-        Format::Markdown => table::render(summary, style()),
+        Format::Markdown => holdback_reports::markdown::render(summary),
     };
     print(&text)?;
     if let Some(folder) = folder
-        && shared.format == Format::Table
+        && format == Format::Table
     {
         print(&format!("Written: {}\n", folder.path().display()))?;
     }

@@ -29,7 +29,9 @@ pub struct Durable<'a, C> {
     pub counters: &'a Counters,
     /// The decisions that were journalled, oldest first (`usage_limits`).
     pub journal: &'a [JournalEntry],
-    /// The conversation as the newest checkpoint holds it, oldest first.
+    /// The conversation as the newest checkpoint holds it, oldest first. Answers of a batch that the
+    /// checkpoint interrupts are no part of it yet; where they are given, they follow the last
+    /// [`HistoryEntry::Turn`].
     pub history: &'a [HistoryEntry],
 }
 
@@ -38,7 +40,7 @@ pub struct Durable<'a, C> {
 pub enum HistoryEntry {
     /// A tool call that the model proposed; calls of one turn follow each other.
     Proposed(Call),
-    /// A result that joined the conversation.
+    /// A result that joined the conversation. An accepted terminal call is one as well.
     Result {
         /// The call that it answers.
         call: Call,

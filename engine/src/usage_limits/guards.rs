@@ -8,7 +8,7 @@ use crate::counts::Counts;
 use crate::protocol::{Call, CallResult, CallStatus, Digest, Signature, ToolId};
 
 /// Counters about the executed calls of a run. None of them is in a checkpoint.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Guards {
     units: u64,
     by_tool: Vec<u32>,

@@ -9,7 +9,7 @@ use crate::Money;
 use crate::protocol::{Call, Counters, Ending, Limiter, Micros, Notice, Usage};
 
 /// The whole state of a `usage_limits` run, for forks and snapshots.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub(super) phase: Phase,
     /// When this process began; `timeoutMs` counts from here.
@@ -131,7 +131,7 @@ pub(super) struct InHistory {
 }
 
 /// The calls of one turn, walked in source order.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: Vec<Call>,
     /// The call that is looked at.
@@ -176,7 +176,7 @@ impl Batch {
 
 /// Messages that join the conversation at the next boundary: grants in their order, then the window,
 /// then one more (the budget notice, or a re-prompt).
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct NoticeQueue {
     extensions: Vec<Notice>,
     sent: usize,

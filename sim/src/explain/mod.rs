@@ -18,7 +18,7 @@ pub use teller::Teller;
 
 use crate::campaign::{Workload, watch};
 use crate::policy::{CompiledPolicy, ToolNames};
-use crate::tally::RunRecord;
+use crate::tally::{Cause, RunRecord};
 use crate::workload::{Prepared, Visitor};
 
 /// A run under one policy: what happened, and how the tally judges it.
@@ -125,6 +125,9 @@ pub fn tell<L: Workload>(
 ) -> Timeline {
     let mut teller = Teller::new(names);
     let record = watch(workload, policy, run, &mut teller);
+    if record.cause == Cause::Endless {
+        teller.stopped();
+    }
     Timeline {
         policy: policy.name.clone(),
         family: policy.family.as_str(),

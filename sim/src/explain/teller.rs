@@ -12,8 +12,9 @@ use super::event::{
     Decided, End, Event, Message, ModelCall, Proposed, Recorded, Resumed, ToolCall, What,
 };
 use super::words;
-use crate::driver::{Resumption, Standing, Witness};
+use crate::driver::{Books, Resumption, Witness};
 use crate::policy::ToolNames;
+use crate::tally::Cause;
 use crate::world::{Ran, Reply, ReplyOutcome};
 
 /// Writes down what a run does, event by event.
@@ -64,6 +65,17 @@ impl<'n> Teller<'n> {
         self.events
     }
 
+    /// No limit ended the run: it was stopped.
+    pub(super) fn stopped(&mut self) {
+        let what = What::End(End {
+            status: "stopped",
+            reason: Cause::Endless.as_str(),
+            limiter: None,
+            output: "none",
+        });
+        self.tell(self.now, what);
+    }
+
     fn tell(&mut self, at: Micros, what: What) {
         self.events.push(Event {
             at,
@@ -75,22 +87,22 @@ impl<'n> Teller<'n> {
 
     /// The engine has taken note of what happened: the events since its last action get the books
     /// as they are now, and its decisions the time.
-    fn settle(&mut self, now: Micros, standing: &Standing<'_>) {
+    fn settle(&mut self, now: Micros, books: &Books<'_>) {
         for event in &mut self.events[self.unsettled..] {
-            event.ledger = standing.ledger;
+            event.ledger = books.ledger;
             match event.what {
                 What::Decision(_) => {
                     event.at = now;
-                    event.billed = standing.billed;
+                    event.billed = books.billed;
                 }
-                What::Checkpoint(_) => event.billed = standing.billed,
+                What::Checkpoint(_) => event.billed = books.billed,
                 _ => {}
             }
         }
         self.unsettled = self.events.len();
         self.now = now;
-        self.billed = standing.billed;
-        self.ledger = standing.ledger;
+        self.billed = books.billed;
+        self.ledger = books.ledger;
     }
 
     fn proposed(&self, calls: &[Call]) -> Vec<Proposed> {
@@ -101,8 +113,8 @@ impl<'n> Teller<'n> {
         calls.iter().map(proposed).collect()
     }
 
-    fn record(&mut self, counted: holdback_engine::protocol::Counted, standing: &Standing<'_>) {
-        let counters = standing.counters;
+    fn record(&mut self, counted: holdback_engine::protocol::Counted, books: &Books<'_>) {
+        let counters = books.counters;
         let what = What::Record(Recorded {
             counted: words::counted(counted),
             steps: counters.steps,
@@ -179,12 +191,12 @@ impl Observer for Teller<'_> {
 }
 
 impl Witness for Teller<'_> {
-    fn acted(&mut self, now: Micros, action: &Action, standing: &Standing<'_>) {
-        self.settle(now, standing);
+    fn acted(&mut self, now: Micros, action: &Action, books: &Books<'_>) {
+        self.settle(now, books);
         match action {
             Action::CallModel(_) => self.request_at = now,
             Action::Save(kind) => self.tell(now, What::Checkpoint(words::checkpoint(*kind))),
-            Action::Record(counted) => self.record(*counted, standing),
+            Action::Record(counted) => self.record(*counted, books),
             Action::Journal(entry) => self.tell(now, What::Journal(words::journal(entry))),
             Action::Notify(notice) => {
                 let notice = words::notice(notice);

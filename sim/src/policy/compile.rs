@@ -53,6 +53,7 @@ pub fn compile(
     ledger: &Ledger,
 ) -> Result<CompiledPolicy, CompileError> {
     let compiler = Compiler { policy, ledger };
+    compiler.check_price()?;
     let mut facts = Facts {
         family: Some(policy.family),
         money_cap: policy.money_cap().or(ledger.budget),
@@ -68,6 +69,12 @@ pub fn compile(
         Settings::UsageLimits(settings) => {
             facts.time_limit =
                 whole(policy.limits.get("timeoutMs")).map(|ms| (ms.min(1 << 52) as Micros) * 1000);
+            facts.output_cap = whole(policy.limits.get("maxOutputTokensPerTurn"));
+            let of_reserve = policy
+                .limits
+                .get("finalizationReserve")
+                .and_then(|reserve| whole(reserve.get("maxOutputTokens")));
+            facts.closing_output_cap = facts.output_cap.into_iter().chain(of_reserve).min();
             facts.min_entries = settings.evidence.map(|evidence| evidence.min_entries);
             facts.terminal_tool = settings
                 .terminal_tool
@@ -119,6 +126,21 @@ impl Compiler<'_> {
                 .map(&mut one)
                 .transpose()?,
         })
+    }
+
+    /// A ledger that prices tokens needs a price where a cap on money is in force.
+    fn check_price(&self) -> Result<(), CompileError> {
+        match self.policy.money_cap() {
+            Some(cap) if self.ledger.price.is_none() && !self.ledger.as_reported => {
+                Err(CompileError {
+                    policy: self.policy.name.clone(),
+                    field: "money cap".to_owned(),
+                    found: format!("{cap} USD and a model without any price"),
+                    expected: "a `model.price` in the scenario, or no cap on money".to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn error(&self, field: &str, found: impl ToString, expected: impl ToString) -> CompileError {

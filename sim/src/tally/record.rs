@@ -127,6 +127,9 @@ pub struct RunRecord {
     pub largest_call: Money,
     /// The largest charge of a single tool call, for the same bound.
     pub largest_tool_cost: Money,
+    /// Nothing that the policy did could be noticed by the model: no control, notice, refusal, denial,
+    /// withheld tool, cut turn or kill. Such a run goes as it would go without any engine.
+    pub untouched: bool,
     /// Rare events that happened.
     pub seen: Seen,
 }
@@ -168,6 +171,7 @@ impl Default for RunRecord {
             late: false,
             largest_call: Money::ZERO,
             largest_tool_cost: Money::ZERO,
+            untouched: true,
             seen: Seen::default(),
         }
     }

@@ -9,7 +9,7 @@ use holdback_engine::protocol::{
 };
 
 use super::{LeftOut, NoVector};
-use crate::driver::{Resumption, Standing, Witness};
+use crate::driver::{Books, Resumption, Witness};
 use crate::world::{Ran, Reply, ReplyOutcome};
 
 /// A simulated run, written down.
@@ -178,7 +178,7 @@ impl Observer for Script {
 }
 
 impl Witness for Script {
-    fn acted(&mut self, now: Micros, action: &Action, standing: &Standing<'_>) {
+    fn acted(&mut self, now: Micros, action: &Action, books: &Books<'_>) {
         self.settle(now);
         match action {
             Action::CallModel(_) => self.requested = now,
@@ -204,8 +204,8 @@ impl Witness for Script {
             }
             Action::Finish(ending) => {
                 self.ending = Some(*ending);
-                self.counters = *standing.counters;
-                self.ledger = standing.ledger;
+                self.counters = *books.counters;
+                self.ledger = books.ledger;
             }
             _ => {}
         }

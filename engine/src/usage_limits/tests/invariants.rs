@@ -7,7 +7,7 @@ use crate::protocol::{Action, LimitsEngine};
 use crate::usage_limits::{Engine, State};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn counted_calls_units_turns_and_money_stay_within_their_bounds(
@@ -28,7 +28,8 @@ proptest! {
             run.step();
         }
         let report = run.engine.report(&config);
-        prop_assert!(report.turns <= config.max_turns + policy.repair_turns.unwrap_or(0) + 1);
+        let closing = u64::from(report.expiry.is_some() && config.reserve.is_some());
+        prop_assert!(report.turns <= config.max_turns + policy.repair_turns.unwrap_or(0) + closing);
         if let Some(budget) = policy.budget
             && let (Some(ceiling), Some(spent)) = (budget.ceiling_usd, report.spent_usd)
         {
@@ -47,6 +48,7 @@ proptest! {
         while run.ending().is_none() {
             let bytes = serde_json::to_vec(run.engine.state()).unwrap();
             let state: State = serde_json::from_slice(&bytes).unwrap();
+            prop_assert_eq!(&state, run.engine.state());
             let mut restored = run.clone();
             restored.engine = Engine::from_state(&config, state);
             run.step();

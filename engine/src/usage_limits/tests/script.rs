@@ -389,7 +389,7 @@ fn past_the_end(hungry: bool, position: usize) -> Attempt {
     };
     Attempt {
         // Without a terminal tool the call is an ordinary one; the next turn answers.
-        calls: if hungry || position % 2 == 0 {
+        calls: if hungry || position.is_multiple_of(2) {
             calls
         } else {
             Vec::new()

@@ -1,0 +1,169 @@
+//! Runs a second on the reference workload, with the floor beside them: the time to draw the same
+//! number of variates from one sequential ChaCha8 stream with a table look-up each.
+//!
+//! `cargo bench --bench runs`; one iteration is [`RUNS`] runs.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use holdback_scenarios::{Loader, Policy, Scenario, library, read};
+use holdback_sim::campaign::RunSet;
+use holdback_sim::luck::{Luck, LuckKey, TOOL_WORDS};
+use holdback_sim::sampler::Sampler;
+use holdback_sim::workload::Prepared;
+
+/// Runs of one iteration.
+const RUNS: u64 = 2_000;
+
+fn scenario() -> Scenario {
+    Loader::default()
+        .scenario_from_toml("reference.toml", include_str!("reference.toml"))
+        .expect("the reference workload is valid")
+}
+
+fn policy(text: &str) -> Policy {
+    read::policy_from_toml("bench", text).expect("the policies of the bench are valid")
+}
+
+/// Every limit and every reserve on, none of them tight.
+fn policies() -> [(&'static str, Policy); 3] {
+    [
+        (
+            "run_limits",
+            policy(
+                r#"name = "run_limits"
+                family = "run_limits"
+                deadline_s = 100000
+                limits = { max_steps = 30, max_model_calls = 40, max_tool_calls = 120, max_input_tokens = 90000000, max_output_tokens = 9000000, max_cost = "50", synthesis_reserve_steps = 1, synthesis_reserve_model_calls = 2, synthesis_reserve_tool_calls = 4, synthesis_reserve_cost = "0.25" }"#,
+            ),
+        ),
+        (
+            "usage_limits",
+            policy(
+                r#"name = "usage_limits"
+                family = "usage_limits"
+                budget = { ceiling_usd = 50 }
+                evidence = { min_entries = 1 }
+                [limits]
+                maxTurns = 40
+                maxToolCalls = 120
+                maxOutputTokensPerTurn = 60000
+                timeoutMs = 100000000
+                toolBudgetNotices = true
+                maxRepeatedToolSignature = 9
+                maxNoNewEvidenceCalls = 60
+                maxCallsPerTool = { search = 100, fetch = 100 }
+                toolUnits = { max = 200, costs = { search = 1, fetch = 2, record_evidence = 0 } }
+                checkpointEveryToolCalls = 2
+                finalizationReserve = { maxOutputTokens = 8000 }
+                finalizationWindow = { reserveCalls = 4, reserveForEvidenceDeficit = true }
+                finalizationTurns = { reserveTurns = 1 }
+                toolBudgetExtension = { increment = 8, maxExtensions = 2, coverEvidenceDeficit = true }"#,
+            ),
+        ),
+        (
+            "caps",
+            policy(
+                r#"name = "caps"
+                family = "caps"
+                limits = { max_turns = 40, max_tool_calls = 120, max_cost_usd = "50", max_total_tokens = 90000000, on_exhausted = "final_turn" }"#,
+            ),
+        ),
+    ]
+}
+
+fn simulate(prepared: &Prepared<'_>, threads: usize) -> u64 {
+    prepared
+        .campaign(0, RunSet::range(0, RUNS), threads, &())
+        .cells[0]
+        .tally
+        .sums
+        .tool_calls
+}
+
+fn runs(c: &mut Criterion) {
+    let scenario = scenario();
+    let mut group = c.benchmark_group("runs");
+    group.throughput(Throughput::Elements(RUNS));
+    let (mut model_calls, mut tool_calls) = (0, 0);
+    for (name, policy) in policies() {
+        let prepared =
+            Prepared::new(&scenario, std::slice::from_ref(&policy), 7).expect("the policy fits");
+        for threads in [1, 2] {
+            group.bench_with_input(BenchmarkId::new(name, threads), &threads, |b, threads| {
+                b.iter(|| black_box(simulate(&prepared, *threads)));
+            });
+        }
+        if name == "run_limits" {
+            let sums = prepared.campaign(0, RunSet::range(0, RUNS), 1, &()).cells[0]
+                .tally
+                .sums;
+            (model_calls, tool_calls) = (sums.model_calls, sums.tool_calls);
+        }
+    }
+    for threads in [1, 2] {
+        group.bench_with_input(
+            BenchmarkId::new("floor", threads),
+            &threads,
+            |b, threads| {
+                b.iter(|| floor(*threads, model_calls, tool_calls));
+            },
+        );
+    }
+    group.finish();
+}
+
+/// Variates that every model request draws: fault, cache, output, reasoning, latency, batch, spike,
+/// reporting, kill.
+const PER_REQUEST: u64 = 9;
+/// Variates that every tool call draws: choice, repetition, status, size, latency, recording.
+const PER_CALL: u64 = 6;
+
+/// Draws as many variates as the runs do, one after the other without a gap, with a look-up each.
+fn floor(threads: u64, model_calls: u64, tool_calls: u64) {
+    let variates = model_calls * PER_REQUEST + tool_calls * PER_CALL;
+    let table = Sampler::new(&scenario().model.output_tokens, 1.0);
+    let table = &table;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                let mut luck = Luck::new(LuckKey::new(7, "floor"));
+                luck.start(thread);
+                let mut sum = 0.0;
+                for _ in 0..variates / threads / TOOL_WORDS as u64 {
+                    sum += luck
+                        .tool()
+                        .iter()
+                        .map(|word| table.value(*word))
+                        .sum::<f64>();
+                }
+                black_box(sum)
+            });
+        }
+    });
+}
+
+fn files(c: &mut Criterion) {
+    let mut group = c.benchmark_group("files");
+    group.bench_function("read the sample of recorded runs", |b| {
+        b.iter(|| {
+            let mut reader = library::sample_runs();
+            let mut turns = 0;
+            while let Ok(Some(run)) = reader.next_run() {
+                turns += run.turns.len();
+            }
+            black_box(turns)
+        });
+    });
+    group.bench_function("read the default study", |b| {
+        b.iter(|| black_box(library::default_study()))
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = runs, files
+}
+criterion_main!(benches);
