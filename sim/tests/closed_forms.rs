@@ -129,7 +129,10 @@ mod reserves {
         assert!((share - (1.0 - Q.powi(7))).abs() < 0.02, "{share}");
         let demand = campaign.twin_evidence as f64 / RUNS as f64;
         let standard_error = (MEAN_DEMAND * (1.0 + MEAN_DEMAND) / RUNS as f64).sqrt();
-        assert!((demand - MEAN_DEMAND).abs() < SE * standard_error, "{demand}");
+        assert!(
+            (demand - MEAN_DEMAND).abs() < SE * standard_error,
+            "{demand}"
+        );
     }
 }
 
@@ -138,13 +141,25 @@ mod other_families {
 
     #[test]
     fn a_cap_on_turns_answers_what_needs_one_less() {
-        answered(&research(""), &usage_limits("maxTurns = 7"), 1.0 - Q.powi(7));
-        answered(&research(""), &caps("max_turns = 7, on_exhausted = \"error\""), 1.0 - Q.powi(7));
+        answered(
+            &research(""),
+            &usage_limits("maxTurns = 7"),
+            1.0 - Q.powi(7),
+        );
+        answered(
+            &research(""),
+            &caps("max_turns = 7, on_exhausted = \"error\""),
+            1.0 - Q.powi(7),
+        );
     }
 
     #[test]
     fn a_cap_on_tool_calls_answers_what_needs_no_more() {
-        answered(&research(""), &usage_limits("maxToolCalls = 7"), 1.0 - Q.powi(8));
+        answered(
+            &research(""),
+            &usage_limits("maxToolCalls = 7"),
+            1.0 - Q.powi(8),
+        );
         answered(
             &research(""),
             &caps("max_tool_calls = 7, on_exhausted = \"error\""),
@@ -235,7 +250,11 @@ mod money {
 
     #[test]
     fn quantiles_of_the_overspend_are_those_of_the_exponential() {
-        let tally = tally(&exponential_cost(), &run_limits("max_cost = \"0.75\""), RUNS);
+        let tally = tally(
+            &exponential_cost(),
+            &run_limits("max_cost = \"0.75\""),
+            RUNS,
+        );
         for share in [0.5_f64, 0.9, 0.95, 0.99] {
             let nanodollars = tally.overspend.quantile(share).unwrap() as f64;
             let truth = -0.1 * (1.0 - share).ln();
@@ -243,7 +262,10 @@ mod money {
             let standard_error = (share * (1.0 - share) / RUNS as f64).sqrt() / density;
             let bucket = truth / 1024.0;
             let distance = (nanodollars / 1e9 - truth).abs();
-            assert!(distance < SE * standard_error + bucket, "{share}: {nanodollars} {truth}");
+            assert!(
+                distance < SE * standard_error + bucket,
+                "{share}: {nanodollars} {truth}"
+            );
         }
     }
 
@@ -291,7 +313,9 @@ mod money {
         let scenario = scenario(&format!(
             "[model]\nprice = {{ input_per_mtok = 3, cached_input_per_mtok = 0.3, cache_write_per_mtok = 3.75, output_per_mtok = 0 }}\nbase_input_tokens = 6000\noutput_tokens = 350\ndemand = 9\ncache_hit = {hit}\n[[tools]]\nname = \"t\"\nresult_tokens = 650\n"
         ));
-        let inputs: Vec<f64> = (0..10).map(|turn| 6000.0 + 1000.0 * f64::from(turn)).collect();
+        let inputs: Vec<f64> = (0..10)
+            .map(|turn| 6000.0 + 1000.0 * f64::from(turn))
+            .collect();
         let all: f64 = inputs.iter().sum();
         let before: f64 = inputs[..9].iter().sum();
         let cached = mean(&scenario, &no_limits(), |run| run.cached_tokens as f64);
@@ -310,8 +334,8 @@ mod money {
             "[model]\noutput_tokens = 1000\ndemand = \"endless\"\nspike = {{ probability = {probability}, output_multiplier = {{ dist = \"pareto\", min = {min}, alpha = {alpha}, max = {max} }} }}\n[[tools]]\nname = \"t\"\n"
         ));
         // E min(X, max) of a Pareto variable.
-        let clamped = min
-            + min.powf(alpha) * (min.powf(1.0 - alpha) - max.powf(1.0 - alpha)) / (alpha - 1.0);
+        let clamped =
+            min + min.powf(alpha) * (min.powf(1.0 - alpha) - max.powf(1.0 - alpha)) / (alpha - 1.0);
         let policy = run_limits("max_steps = 4");
         let output = mean(&scenario, &policy, |run| run.output_tokens as f64);
         let truth = 4.0 * 1000.0 * (1.0 - probability + probability * clamped);
@@ -435,7 +459,9 @@ mod faults {
         ));
         let lives: f64 = 1.0 - p.powi(3);
         answered(&scenario, &no_limits(), lives.powi(6));
-        let truth: f64 = (0..6).map(|step| lives.powi(step) * (1.0 + p + p * p)).sum();
+        let truth: f64 = (0..6)
+            .map(|step| lives.powi(step) * (1.0 + p + p * p))
+            .sum();
         let requests = mean(&scenario, &no_limits(), |run| run.model_calls as f64);
         requests.agrees("model calls", truth, SE);
     }
@@ -446,7 +472,9 @@ mod faults {
         let scenario = scenario(&format!(
             "[model]\ndemand = 9\nfaults = {{ rate_limit = {p}, storm = {storm} }}\n[[tools]]\nname = \"t\"\n"
         ));
-        let policy = policy("family = \"run_limits\"\nattempts = 1000\nlimits = { max_steps = \"unlimited\", max_model_calls = \"unlimited\", max_tool_calls = \"unlimited\" }");
+        let policy = policy(
+            "family = \"run_limits\"\nattempts = 1000\nlimits = { max_steps = \"unlimited\", max_model_calls = \"unlimited\", max_tool_calls = \"unlimited\" }",
+        );
         let requests = mean(&scenario, &policy, |run| run.model_calls as f64);
         requests.agrees("model calls", 10.0 * (1.0 + storm * p / (1.0 - p)), SE);
     }
@@ -488,7 +516,11 @@ mod kills {
         let scenario = scenario(&format!(
             "[model]\nprice = {{ input_per_mtok = 1 }}\nbase_input_tokens = 1000000\ndemand = 9\n[[tools]]\nname = \"t\"\n[kills]\nper_model_call = {p}\n"
         ));
-        for policy in [no_limits(), usage_limits("maxToolCalls = 1000"), caps("max_turns = 1000")] {
+        for policy in [
+            no_limits(),
+            usage_limits("maxToolCalls = 1000"),
+            caps("max_turns = 1000"),
+        ] {
             let requests = mean(&scenario, &policy, |run| run.model_calls as f64);
             requests.agrees("model calls", 10.0 / (1.0 - p), SE);
             for run in &records(&scenario, &[policy], 500)[0] {
@@ -506,7 +538,9 @@ mod kills {
         let policy = usage_limits("maxToolCalls = 1000");
         let runs = &records(&scenario, &[policy], RUNS)[0];
         assert!(runs.iter().all(|run| run.kills <= 3));
-        let per_kill = runs.iter().map(|run| run.duration as f64 / 1e6 - 40.0 * run.kills as f64);
+        let per_kill = runs
+            .iter()
+            .map(|run| run.duration as f64 / 1e6 - 40.0 * run.kills as f64);
         Estimate::of(per_kill).agrees("downtime past its mean", 0.0, SE);
     }
 
@@ -546,8 +580,16 @@ mod time {
     fn a_timeout_is_looked_at_between_turns_only() {
         let scenario = research("latency_s = 10");
         // The turn that begins at 60 s ends at 70 s, and its answer counts.
-        answered(&scenario, &usage_limits("timeoutMs = 60001"), 1.0 - Q.powi(7));
-        answered(&scenario, &usage_limits("timeoutMs = 60000"), 1.0 - Q.powi(6));
+        answered(
+            &scenario,
+            &usage_limits("timeoutMs = 60001"),
+            1.0 - Q.powi(7),
+        );
+        answered(
+            &scenario,
+            &usage_limits("timeoutMs = 60000"),
+            1.0 - Q.powi(6),
+        );
     }
 
     #[test]
@@ -580,7 +622,13 @@ mod laws {
         let sigma = (25.0_f64 / 6.0).ln() / 1.644_853_626_951_472_7;
         let lognormal = move |x: f64| normal_cdf((x / 6.0).ln() / sigma);
         let exponential = |x: f64| 1.0 - (-x / 6.0).exp();
-        let pareto = |x: f64| if x < 3.0 { 0.0 } else { 1.0 - (3.0 / x).powf(1.5) };
+        let pareto = |x: f64| {
+            if x < 3.0 {
+                0.0
+            } else {
+                1.0 - (3.0 / x).powf(1.5)
+            }
+        };
         let uniform = |x: f64| ((x - 2.0) / 7.0).clamp(0.0, 1.0);
         let mixture = move |x: f64| 0.25 * uniform(x) + 0.75 * exponential(x);
         type Cdf<'c> = &'c dyn Fn(f64) -> f64;
@@ -613,7 +661,10 @@ mod laws {
                 let x = drawn[(share * RUNS as f64) as usize];
                 let distance = (cdf(x) - share).abs();
                 let standard_error = (share * (1.0 - share) / RUNS as f64).sqrt();
-                assert!(distance < SE * standard_error + 1.0 / RUNS as f64, "{law} at {share}: {x}");
+                assert!(
+                    distance < SE * standard_error + 1.0 / RUNS as f64,
+                    "{law} at {share}: {x}"
+                );
             }
         }
     }
@@ -641,11 +692,18 @@ mod laws {
                 "{ dist = \"empirical\", values = [7, 2, 3], weights = [1, 2, 1] }",
                 &empirical,
             ),
-            ("{ dist = \"geometric\", mean = 6, min = 3, max = 5 }", &clamped),
-            ("{ dist = \"constant\", value = 2.5 }", &|k| f64::from(k == 3)),
+            (
+                "{ dist = \"geometric\", mean = 6, min = 3, max = 5 }",
+                &clamped,
+            ),
+            ("{ dist = \"constant\", value = 2.5 }", &|k| {
+                f64::from(k == 3)
+            }),
         ];
         for (law, chance) in laws {
-            let scenario = scenario(&format!("[model]\ndemand = {law}\n[[tools]]\nname = \"t\"\n"));
+            let scenario = scenario(&format!(
+                "[model]\ndemand = {law}\n[[tools]]\nname = \"t\"\n"
+            ));
             let runs = &records(&scenario, &[no_limits()], RUNS)[0];
             for k in 0..16 {
                 let hits = runs.iter().filter(|run| run.evidence == k as u64).count();

@@ -83,9 +83,15 @@ journal_tail_loss = 0.3
 
 fn policies() -> Vec<Policy> {
     vec![
-        run_limits("max_steps = 12, max_model_calls = 14, max_tool_calls = 24, max_cost = \"0.40\", synthesis_reserve_steps = 1, synthesis_reserve_cost = \"0.05\""),
-        usage_limits("maxTurns = 12, maxToolCalls = 20, finalizationReserve = {}, toolBudgetNotices = true, checkpointEveryToolCalls = 3, finalizationWindow = { reserveCalls = 4, allow = [\"record_evidence\"] }"),
-        policy("family = \"caps\"\nlimits = { max_turns = 10, max_cost_usd = \"0.40\", on_exhausted = \"final_turn\" }"),
+        run_limits(
+            "max_steps = 12, max_model_calls = 14, max_tool_calls = 24, max_cost = \"0.40\", synthesis_reserve_steps = 1, synthesis_reserve_cost = \"0.05\"",
+        ),
+        usage_limits(
+            "maxTurns = 12, maxToolCalls = 20, finalizationReserve = {}, toolBudgetNotices = true, checkpointEveryToolCalls = 3, finalizationWindow = { reserveCalls = 4, allow = [\"record_evidence\"] }",
+        ),
+        policy(
+            "family = \"caps\"\nlimits = { max_turns = 10, max_cost_usd = \"0.40\", on_exhausted = \"final_turn\" }",
+        ),
     ]
 }
 
@@ -104,7 +110,11 @@ fn one_two_and_seven_threads_bring_the_same_campaign_and_so_does_doing_it_twice(
     assert_eq!(one.cells[0].tally.runs, RUNS);
     assert!(one.cells.iter().all(|cell| cell.tally.sums.kills > 0));
     for threads in [1, 2, 7] {
-        assert_eq!(bytes(&campaign(whole, threads)), bytes(&one), "{threads} threads");
+        assert_eq!(
+            bytes(&campaign(whole, threads)),
+            bytes(&one),
+            "{threads} threads"
+        );
     }
 }
 
