@@ -63,7 +63,12 @@ pub(crate) struct Compare {
     pub(crate) prices: Option<PathBuf>,
     /// Run only this share of the runs and write its parts to --out, for `holdback merge`; `auto`
     /// takes it from the environment of a Slurm array task or a Kubernetes indexed job
-    #[arg(long, value_name = "K/N", requires = "out", conflicts_with = "precision")]
+    #[arg(
+        long,
+        value_name = "K/N",
+        requires = "out",
+        conflicts_with = "precision"
+    )]
     pub(crate) shard: Option<String>,
     /// Go on with what an interrupted run left in --out
     #[arg(long, requires = "out")]

@@ -8,8 +8,8 @@ mod failure;
 mod inputs;
 mod output;
 mod parts;
-mod shard;
 mod progress;
+mod shard;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,7 @@ use holdback_reports::summary::Summary;
 use holdback_sim::campaign::{Listener, Row};
 
 use crate::failure::Failure;
-use crate::parts::Parts;
+use crate::parts::{self, Parts};
 use crate::progress::Progress;
 
 const MANIFEST: &str = "manifest.json";
@@ -46,7 +46,10 @@ impl Folder {
             .open(&lock)
             .map_err(|error| Failure::io(&lock, error))?;
         match file.try_lock() {
-            Ok(()) => Ok(Folder { path: path.to_owned(), _lock: file }),
+            Ok(()) => Ok(Folder {
+                path: path.to_owned(),
+                _lock: file,
+            }),
             Err(TryLockError::WouldBlock) => Err(Failure::Usage(format!(
                 "--out: {} is being written by another process, expected a folder of our own",
                 path.display()
@@ -69,7 +72,9 @@ impl Folder {
             for rows in parts {
                 io::copy(&mut File::open(rows)?, &mut out)?;
             }
-            out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            out.into_inner()
+                .map_err(io::IntoInnerError::into_error)?
+                .sync_all()?;
             fs::rename(&part, &path)
         });
         joined.map_err(|error| {
@@ -128,7 +133,10 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), Failur
 
 /// Where a file is written before it takes its name.
 fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    let mut name = path
+        .file_name()
+        .map(std::ffi::OsStr::to_owned)
+        .unwrap_or_default();
     name.push(".tmp");
     path.with_file_name(name)
 }
@@ -161,10 +169,16 @@ fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
         if header.command == identity.command && header.study == identity.study {
             return Ok(());
         }
-        return foreign(&format!("holds parts of another study (`{}`), not `{}`", header.command, identity.command));
+        return foreign(&format!(
+            "holds parts of another study (`{}`), not `{}`",
+            header.command, identity.command
+        ));
     }
     let entries = fs::read_dir(path).map_err(|error| Failure::io(path, error))?;
-    if entries.flatten().all(|entry| entry.file_name() == LOCK) {
+    if entries
+        .flatten()
+        .all(|entry| entry.file_name() == LOCK || entry.file_name() == parts::FOLDER)
+    {
         return Ok(());
     }
     let Ok(text) = fs::read_to_string(path.join(MANIFEST)) else {
@@ -233,7 +247,11 @@ impl RowFile {
         let done = self
             .writer
             .finish()
-            .and_then(|buffered| buffered.into_inner().map_err(io::IntoInnerError::into_error))
+            .and_then(|buffered| {
+                buffered
+                    .into_inner()
+                    .map_err(io::IntoInnerError::into_error)
+            })
             .and_then(|file| file.sync_all());
         done.map_err(|error| Failure::io(&self.path, error))
     }

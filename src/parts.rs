@@ -34,6 +34,8 @@ pub(crate) struct Header {
     pub(crate) version: String,
     /// Name of the study.
     pub(crate) study: String,
+    /// What the study is, in a sentence.
+    pub(crate) summary: Option<String>,
     /// Seed of all luck.
     pub(crate) seed: u64,
     /// Runs of each cell.
@@ -63,7 +65,10 @@ pub(crate) struct Header {
 impl Header {
     /// Identity of the study, whatever the shard: equal if and only if parts may be put together.
     pub(crate) fn identity(&self) -> String {
-        let whole = Header { shard: (1, 1), ..self.clone() };
+        let whole = Header {
+            shard: (1, 1),
+            ..self.clone()
+        };
         let text = serde_json::to_string(&whole).unwrap_or_default();
         hex(&Sha256::digest(text.as_bytes()))
     }
@@ -83,6 +88,7 @@ impl Header {
         let baseline = crate::inputs::baseline(&policies, Some(&self.baseline))?;
         Ok(Study {
             name: self.study.clone(),
+            summary: self.summary.clone(),
             seed: self.seed,
             runs: self.runs,
             scenarios,
@@ -90,7 +96,10 @@ impl Header {
             skipped: self
                 .skipped
                 .iter()
-                .map(|(name, reason)| Skipped { name: name.clone(), reason: reason.clone() })
+                .map(|(name, reason)| Skipped {
+                    name: name.clone(),
+                    reason: reason.clone(),
+                })
                 .collect(),
             baseline,
             gates: Gates::default(),
@@ -132,12 +141,9 @@ pub(crate) enum Found {
 impl Parts {
     /// The parts of an output folder.
     pub(crate) fn of(folder: &Path) -> Parts {
-        Parts { path: folder.join(FOLDER) }
-    }
-
-    /// Where the parts are.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+        Parts {
+            path: folder.join(FOLDER),
+        }
     }
 
     /// The header, if there is one.
@@ -148,20 +154,25 @@ impl Parts {
         }
         let text = fs::read_to_string(&path).map_err(|error| Failure::io(&path, error))?;
         let header = serde_json::from_str(&text).map_err(|error| {
-            Failure::Usage(format!("{}: found {error}, expected the header of a study's parts", path.display()))
+            Failure::Usage(format!(
+                "{}: found {error}, expected the header of a study's parts",
+                path.display()
+            ))
         })?;
         Ok(Some(header))
     }
 
     /// Writes the header.
     pub(crate) fn write_header(&self, header: &Header) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(header).map_err(|error| Failure::Internal(error.to_string()))?;
+        let text = serde_json::to_string_pretty(header)
+            .map_err(|error| Failure::Internal(error.to_string()))?;
         output::write_atomically(&self.path.join(HEADER), text.as_bytes())
     }
 
     /// Writes a part.
     pub(crate) fn write(&self, part: &Part) -> Result<(), Failure> {
-        let body = postcard::to_allocvec(part).map_err(|error| Failure::Internal(error.to_string()))?;
+        let body =
+            postcard::to_allocvec(part).map_err(|error| Failure::Internal(error.to_string()))?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&Sha256::digest(&body));
         bytes.extend_from_slice(&body);
@@ -176,7 +187,9 @@ impl Parts {
             Err(_) => return Ok(Found::Missing),
         };
         if size > LARGEST {
-            return Ok(Found::Broken(format!("{size} bytes, more than any part has")));
+            return Ok(Found::Broken(format!(
+                "{size} bytes, more than any part has"
+            )));
         }
         let bytes = fs::read(&path).map_err(|error| Failure::io(&path, error))?;
         Ok(decode(&bytes))
@@ -209,7 +222,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Found {
         return Found::Broken("it ends too early".to_owned());
     };
     if Sha256::digest(body).as_slice() != sum {
-        return Found::Broken("its checksum does not match: it was not written to its end, or changed".to_owned());
+        return Found::Broken(
+            "its checksum does not match: it was not written to its end, or changed".to_owned(),
+        );
     }
     match postcard::from_bytes(body) {
         Ok(part) => Found::Whole(Box::new(part)),

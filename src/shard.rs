@@ -14,10 +14,16 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// The whole study.
-    pub(crate) const WHOLE: Shard = Shard { number: 1, count: 1 };
+    pub(crate) const WHOLE: Shard = Shard {
+        number: 1,
+        count: 1,
+    };
 
     /// Reads `K/N` or `auto`; `variable` gives environment variables.
-    pub(crate) fn read(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, Failure> {
+    pub(crate) fn read(
+        text: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Shard, Failure> {
         let wrong = |found: &str| {
             Failure::Usage(format!(
                 "--shard: found `{found}`, expected K/N with K from 1 to N and N at most {MOST}, or `auto`"
@@ -41,17 +47,24 @@ impl Shard {
 /// indexed job (`JOB_COMPLETION_INDEX`, and `JOB_COMPLETIONS`, which the manifest sets).
 fn automatic(variable: impl Fn(&str) -> Option<String>) -> Result<(u64, u64), Failure> {
     let number = |name: &str| -> Result<Option<u64>, Failure> {
-        let Some(text) = variable(name) else { return Ok(None) };
+        let Some(text) = variable(name) else {
+            return Ok(None);
+        };
         let parsed = text.trim().parse().map_err(|_| {
             Failure::Usage(format!("{name}: found `{text}`, expected a whole number"))
         })?;
         Ok(Some(parsed))
     };
-    if let (Some(id), Some(count)) = (number("SLURM_ARRAY_TASK_ID")?, number("SLURM_ARRAY_TASK_COUNT")?) {
+    if let (Some(id), Some(count)) = (
+        number("SLURM_ARRAY_TASK_ID")?,
+        number("SLURM_ARRAY_TASK_COUNT")?,
+    ) {
         let first = number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0);
         return Ok((id.saturating_sub(first) + 1, count));
     }
-    if let (Some(index), Some(count)) = (number("JOB_COMPLETION_INDEX")?, number("JOB_COMPLETIONS")?) {
+    if let (Some(index), Some(count)) =
+        (number("JOB_COMPLETION_INDEX")?, number("JOB_COMPLETIONS")?)
+    {
         return Ok((index + 1, count));
     }
     Err(Failure::Usage(
@@ -67,18 +80,43 @@ mod tests {
 
     fn auto(variables: &[(&str, &str)]) -> Result<Shard, Failure> {
         Shard::read("auto", |name| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
     fn a_share_is_given_as_a_fraction_or_by_the_scheduler() {
         let none = |_: &str| None;
-        assert_eq!(Shard::read("2/5", none).unwrap(), Shard { number: 2, count: 5 });
-        let slurm = [("SLURM_ARRAY_TASK_ID", "7"), ("SLURM_ARRAY_TASK_MIN", "5"), ("SLURM_ARRAY_TASK_COUNT", "4")];
-        assert_eq!(auto(&slurm).unwrap(), Shard { number: 3, count: 4 });
+        assert_eq!(
+            Shard::read("2/5", none).unwrap(),
+            Shard {
+                number: 2,
+                count: 5
+            }
+        );
+        let slurm = [
+            ("SLURM_ARRAY_TASK_ID", "7"),
+            ("SLURM_ARRAY_TASK_MIN", "5"),
+            ("SLURM_ARRAY_TASK_COUNT", "4"),
+        ];
+        assert_eq!(
+            auto(&slurm).unwrap(),
+            Shard {
+                number: 3,
+                count: 4
+            }
+        );
         let pod = [("JOB_COMPLETION_INDEX", "0"), ("JOB_COMPLETIONS", "8")];
-        assert_eq!(auto(&pod).unwrap(), Shard { number: 1, count: 8 });
+        assert_eq!(
+            auto(&pod).unwrap(),
+            Shard {
+                number: 1,
+                count: 8
+            }
+        );
     }
 
     #[test]
@@ -88,6 +126,12 @@ mod tests {
         }
         assert!(auto(&[]).is_err());
         assert!(auto(&[("JOB_COMPLETION_INDEX", "8"), ("JOB_COMPLETIONS", "8")]).is_err());
-        assert!(auto(&[("SLURM_ARRAY_TASK_ID", "x"), ("SLURM_ARRAY_TASK_COUNT", "8")]).is_err());
+        assert!(
+            auto(&[
+                ("SLURM_ARRAY_TASK_ID", "x"),
+                ("SLURM_ARRAY_TASK_COUNT", "8")
+            ])
+            .is_err()
+        );
     }
 }

@@ -49,19 +49,36 @@ pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
         .iter()
         .map(|scenario| prepare(scenario, &study))
         .collect::<Result<_, _>>()?;
-    let store = args.shared.out.as_deref().map(|path| Store::open(path, args, &setting, shard)).transpose()?;
+    let store = args
+        .shared
+        .out
+        .as_deref()
+        .map(|path| Store::open(path, args, &setting, shard))
+        .transpose()?;
     progress::catch_interrupts();
     let cells = (study.scenarios.len() * study.policies.len()) as u64;
-    let progress = Progress::new(cells.saturating_mul(study.runs) / shard.count, args.shared.quiet);
+    let progress = Progress::new(
+        cells.saturating_mul(study.runs) / shard.count,
+        args.shared.quiet,
+    );
     let mut result = setting.empty_result();
     for (at, (scenario, prepared)) in study.scenarios.iter().zip(&prepared).enumerate() {
         progress.scenario(&scenario.name);
-        let work = Work { args, setting: &setting, scenario, prepared, progress: &progress, shard };
+        let work = Work {
+            args,
+            setting: &setting,
+            scenario,
+            prepared,
+            progress: &progress,
+            shard,
+        };
         let (campaign, runs) = match &store {
             Some(store) => store.part(at as u64, &work)?,
             None => work.measure(None)?,
         };
-        result.scenarios.push(scenario_info(scenario, &study, campaign, runs));
+        result
+            .scenarios
+            .push(scenario_info(scenario, &study, campaign, runs));
     }
     let (done, elapsed) = progress.finish();
     show::timing(&args.shared, done, elapsed);
@@ -78,7 +95,11 @@ pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
 }
 
 fn shard_done(args: &Compare, shard: Shard) -> Result<Verdict, Failure> {
-    let folder = args.shared.out.as_deref().map_or_else(String::new, |path| path.display().to_string());
+    let folder = args
+        .shared
+        .out
+        .as_deref()
+        .map_or_else(String::new, |path| path.display().to_string());
     print(&format!(
         "Shard {} of {} is done in {folder}; put all of them together with: holdback merge FOLDER... --out DIR\n",
         shard.number, shard.count
@@ -124,17 +145,29 @@ impl Work<'_> {
             }
             from = runs;
             runs *= 2;
-            self.progress.extend((runs - from) * study.policies.len() as u64);
+            self.progress
+                .extend((runs - from) * study.policies.len() as u64);
         }
     }
 
     fn campaign(&self, set: RunSet, rows: Option<&mut RowFile>) -> Result<Campaign, Failure> {
         let Some(file) = rows else {
-            return Ok(run_scenario(self.prepared, self.setting, set, self.progress));
+            return Ok(run_scenario(
+                self.prepared,
+                self.setting,
+                set,
+                self.progress,
+            ));
         };
         let names = RowNames {
             scenario: &self.scenario.name,
-            policies: self.setting.study.policies.iter().map(|policy| policy.name.as_str()).collect(),
+            policies: self
+                .setting
+                .study
+                .policies
+                .iter()
+                .map(|policy| policy.name.as_str())
+                .collect(),
             run_ids: Vec::new(),
             first_run: 0,
         };
@@ -165,23 +198,40 @@ struct Store {
 }
 
 impl Store {
-    fn open(path: &Path, args: &Compare, setting: &Setting<'_>, shard: Shard) -> Result<Store, Failure> {
+    fn open(
+        path: &Path,
+        args: &Compare,
+        setting: &Setting<'_>,
+        shard: Shard,
+    ) -> Result<Store, Failure> {
         let study = setting.study;
         let header = Header {
             schema: 1,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             study: study.name.clone(),
+            summary: study.summary.clone(),
             seed: study.seed,
             runs: study.runs,
             precision: args.precision,
-            baseline: study.policies.get(study.baseline).map_or_else(String::new, |policy| policy.name.clone()),
+            baseline: study
+                .policies
+                .get(study.baseline)
+                .map_or_else(String::new, |policy| policy.name.clone()),
             command: setting.command.clone(),
             explain_options: setting.explain_options.clone(),
             runs_per_month: setting.runs_per_month,
             per_run: args.shared.per_run,
             shard: (shard.number, shard.count),
-            scenarios: study.scenarios.iter().map(|scenario| scenario.document.clone()).collect(),
-            policies: study.policies.iter().map(|policy| policy.document.clone()).collect(),
+            scenarios: study
+                .scenarios
+                .iter()
+                .map(|scenario| scenario.document.clone())
+                .collect(),
+            policies: study
+                .policies
+                .iter()
+                .map(|policy| policy.document.clone())
+                .collect(),
             skipped: study
                 .skipped
                 .iter()
@@ -201,7 +251,13 @@ impl Store {
             parts.remove()?;
         }
         parts.write_header(&header)?;
-        Ok(Store { folder, parts, identity: header.identity(), shard, per_run: args.shared.per_run })
+        Ok(Store {
+            folder,
+            parts,
+            identity: header.identity(),
+            shard,
+            per_run: args.shared.per_run,
+        })
     }
 
     /// The part of a scenario: as it was left by an interrupted run, else measured and written.
@@ -213,7 +269,11 @@ impl Store {
         {
             return Ok((part.campaign, part.runs));
         }
-        let mut rows = if self.per_run { Some(RowFile::create(&self.parts.rows(scenario))?) } else { None };
+        let mut rows = if self.per_run {
+            Some(RowFile::create(&self.parts.rows(scenario))?)
+        } else {
+            None
+        };
         let (campaign, runs) = work.measure(rows.as_mut())?;
         if let Some(rows) = rows {
             rows.finish()?;
@@ -232,7 +292,9 @@ impl Store {
     /// Writes the report; the parts have done their work.
     fn complete(&self, summary: &Summary, scenarios: u64) -> Result<(), Failure> {
         if self.per_run {
-            let rows: Vec<_> = (0..scenarios).map(|scenario| self.parts.rows(scenario)).collect();
+            let rows: Vec<_> = (0..scenarios)
+                .map(|scenario| self.parts.rows(scenario))
+                .collect();
             self.folder.join_rows(&rows)?;
         }
         self.folder.report(summary, self.per_run)?;

@@ -37,7 +37,9 @@ pub(super) fn run(args: &Merge) -> Result<Verdict, Failure> {
     };
     let mut result = setting.empty_result();
     for (scenario, (campaign, runs)) in study.scenarios.iter().zip(campaigns) {
-        result.scenarios.push(scenario_info(scenario, &study, campaign, runs));
+        result
+            .scenarios
+            .push(scenario_info(scenario, &study, campaign, runs));
     }
     if header.per_run {
         let parts = Parts::of(&args.out);
@@ -70,7 +72,11 @@ impl Shards {
         let mut by_number: BTreeMap<u64, &Path> = BTreeMap::new();
         for folder in folders {
             let header = Parts::of(folder).header()?.ok_or_else(|| {
-                wrong(folder, "no parts of a study", "the --out folder of `holdback compare --shard K/N`")
+                wrong(
+                    folder,
+                    "no parts of a study",
+                    "the --out folder of `holdback compare --shard K/N`",
+                )
             })?;
             if header.version != env!("CARGO_PKG_VERSION") {
                 return Err(wrong(
@@ -82,7 +88,11 @@ impl Shards {
             let (number, count) = header.shard;
             if let Some((known, from)) = &first {
                 if known.identity() != header.identity() {
-                    return Err(wrong(folder, &difference(known, &header), &format!("the study of {}", from.display())));
+                    return Err(wrong(
+                        folder,
+                        &difference(known, &header),
+                        &format!("the study of {}", from.display()),
+                    ));
                 }
                 if known.shard.1 != count {
                     return Err(wrong(
@@ -93,28 +103,45 @@ impl Shards {
                 }
             }
             if let Some(other) = by_number.insert(number, folder) {
-                return Err(wrong(folder, &format!("shard {number} again"), &format!("it once, it is in {}", other.display())));
+                return Err(wrong(
+                    folder,
+                    &format!("shard {number} again"),
+                    &format!("it once, it is in {}", other.display()),
+                ));
             }
             first.get_or_insert((header, folder));
         }
         let Some((header, from)) = first else {
-            return Err(Failure::Usage("found no folder, expected at least one".to_owned()));
+            return Err(Failure::Usage(
+                "found no folder, expected at least one".to_owned(),
+            ));
         };
-        let missing: Vec<String> =
-            (1..=header.shard.1).filter(|number| !by_number.contains_key(number)).map(|number| number.to_string()).collect();
+        let missing: Vec<String> = (1..=header.shard.1)
+            .filter(|number| !by_number.contains_key(number))
+            .map(|number| number.to_string())
+            .collect();
         if !missing.is_empty() {
             return Err(wrong(
                 from,
-                &format!("no folder for shard {} of {}", missing.join(", "), header.shard.1),
+                &format!(
+                    "no folder for shard {} of {}",
+                    missing.join(", "),
+                    header.shard.1
+                ),
                 "all shards of the study",
             ));
         }
-        Ok(Shards { header, folders: by_number.into_values().map(Path::to_owned).collect() })
+        Ok(Shards {
+            header,
+            folders: by_number.into_values().map(Path::to_owned).collect(),
+        })
     }
 
     /// The campaigns of all scenarios, each with its number of runs.
     fn campaigns(&self, study: &Study) -> Result<Vec<(Campaign, u64)>, Failure> {
-        (0..study.scenarios.len() as u64).map(|scenario| self.campaign(study, scenario)).collect()
+        (0..study.scenarios.len() as u64)
+            .map(|scenario| self.campaign(study, scenario))
+            .collect()
     }
 
     fn campaign(&self, study: &Study, scenario: u64) -> Result<(Campaign, u64), Failure> {
@@ -124,8 +151,16 @@ impl Shards {
             let expected = format!("the whole part of scenario `{name}`");
             let part = match Parts::of(folder).read(scenario)? {
                 Found::Whole(part) => part,
-                Found::Missing => return Err(wrong(folder, &format!("shard {} without it", at + 1), &expected)),
-                Found::Broken(why) => return Err(wrong(folder, &format!("a broken one ({why})"), &expected)),
+                Found::Missing => {
+                    return Err(wrong(
+                        folder,
+                        &format!("shard {} without it", at + 1),
+                        &expected,
+                    ));
+                }
+                Found::Broken(why) => {
+                    return Err(wrong(folder, &format!("a broken one ({why})"), &expected));
+                }
             };
             if part.identity != self.header.identity()
                 || part.shard != (at as u64 + 1, self.header.shard.1)
@@ -143,9 +178,15 @@ impl Shards {
     fn join_rows(&self, scenario: u64, policies: usize, into: &Path) -> Result<(), Failure> {
         let open = |folder: &PathBuf| {
             let path = Parts::of(folder).rows(scenario);
-            File::open(&path).map(BufReader::new).map_err(|error| Failure::io(&path, error))
+            File::open(&path)
+                .map(BufReader::new)
+                .map_err(|error| Failure::io(&path, error))
         };
-        let mut sources = self.folders.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut sources = self
+            .folders
+            .iter()
+            .map(open)
+            .collect::<Result<Vec<_>, _>>()?;
         let mut join = || -> io::Result<()> {
             if let Some(parent) = into.parent() {
                 std::fs::create_dir_all(parent)?;
@@ -181,5 +222,8 @@ fn difference(known: &Header, other: &Header) -> String {
 }
 
 fn wrong(folder: &Path, found: &str, expected: &str) -> Failure {
-    Failure::Usage(format!("{}: found {found}, expected {expected}", folder.display()))
+    Failure::Usage(format!(
+        "{}: found {found}, expected {expected}",
+        folder.display()
+    ))
 }

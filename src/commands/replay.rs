@@ -53,7 +53,10 @@ pub(super) fn run(args: &Replay) -> Result<Verdict, Failure> {
         .as_deref()
         .map(|path| Folder::open(path, &identity))
         .transpose()?;
-    let rows_path = folder.as_ref().filter(|_| args.shared.per_run).map(|folder| Parts::of(folder.path()).rows(0));
+    let rows_path = folder
+        .as_ref()
+        .filter(|_| args.shared.per_run)
+        .map(|folder| Parts::of(folder.path()).rows(0));
     let mut rows = rows_path.as_deref().map(RowFile::create).transpose()?;
     let progress = Progress::new(0, args.shared.quiet);
     let mut replayed = Replayed::new(&setting);

@@ -13,7 +13,7 @@ use crate::output::Folder;
 /// Prints a summary in the format that was asked for.
 pub(super) fn summary(
     summary: &Summary,
-    shared: &Shared,
+    format: Format,
     folder: Option<&Folder>,
 ) -> Result<(), Failure> {
     let text = match format {

@@ -8,8 +8,8 @@ mod kills;
 use holdback_engine::Money;
 use holdback_engine::protocol::{
     Action, Call, CallResult, CallStatus, Ending, Event as EngineEvent, Fault, FaultKind, Finish,
-    HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros, ModelRequest, ModelTurn,
-    Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
+    HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros, ModelRequest,
+    ModelTurn, Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
 };
 use holdback_scenarios::policy::Family;
 

@@ -8,11 +8,11 @@ use holdback_engine::protocol::{
     ModelRequest, Notice, Signature, Text, ToolId, Tools, Usage, Verdict,
 };
 use holdback_engine::signature;
-use holdback_scenarios::{Quantity, Scenario};
 use holdback_scenarios::policy::Family;
 use holdback_scenarios::script::{
     Act, Args, Bill, OnEnd, Script, ScriptCall, ScriptFault, ScriptTurn,
 };
+use holdback_scenarios::{Quantity, Scenario};
 
 use super::{Before, Ran, Reply, ReplyOutcome, World, scaled};
 use crate::driver::KillPlan;
@@ -95,9 +95,12 @@ impl<'s> Scripted<'s> {
             proposed: Vec::new(),
             known: Vec::new(),
             digests: Vec::new(),
-            last_calls: (0..script.len())
-                .rev()
-                .find(|at| matches!(script.turn(*at).map(|turn| &turn.act), Some(Act::Calls { .. }))),
+            last_calls: (0..script.len()).rev().find(|at| {
+                matches!(
+                    script.turn(*at).map(|turn| &turn.act),
+                    Some(Act::Calls { .. })
+                )
+            }),
             talk: ScriptTalk::default(),
         }
     }
@@ -119,13 +122,15 @@ impl<'s> Scripted<'s> {
         match self.script.on_end {
             OnEnd::Answer => Planned::Answer(self.script.last()),
             OnEnd::Stop => Planned::Nothing(self.script.last()),
-            OnEnd::Hungry | OnEnd::Repeat => match self.last_calls.and_then(|at| self.script.turn(at)) {
-                Some(turn) if self.script.on_end == OnEnd::Repeat => {
-                    Planned::Turn(turn, Repetition::Same)
+            OnEnd::Hungry | OnEnd::Repeat => {
+                match self.last_calls.and_then(|at| self.script.turn(at)) {
+                    Some(turn) if self.script.on_end == OnEnd::Repeat => {
+                        Planned::Turn(turn, Repetition::Same)
+                    }
+                    Some(turn) => Planned::Turn(turn, Repetition::Fresh),
+                    None => Planned::Answer(self.script.last()),
                 }
-                Some(turn) => Planned::Turn(turn, Repetition::Fresh),
-                None => Planned::Answer(self.script.last()),
-            },
+            }
         }
     }
 
@@ -440,11 +445,9 @@ impl World for Scripted<'_> {
             requests: 1,
             latency: 0,
             seen: Seen::default(),
-            died: self.kills.after_model(
-                before.kills,
-                before.requests + 1,
-                words[model::KILL],
-            ),
+            died: self
+                .kills
+                .after_model(before.kills, before.requests + 1, words[model::KILL]),
             tail_word: words[model::TAIL_LOSS],
         };
         let Some(charge) = self.charge(&bill, request) else {

@@ -580,7 +580,11 @@ impl<'s> Synthetic<'s> {
         }
         self.talk.context = self.talk.context.saturating_add(outcome.tokens);
         self.talk.records_due += u32::from(
-            outcome.novel && self.scenario.record_evidence.happens(proposal.words[tool::RECORD]),
+            outcome.novel
+                && self
+                    .scenario
+                    .record_evidence
+                    .happens(proposal.words[tool::RECORD]),
         );
         self.answered.push(self.origin(call.id));
         self.talk.answered += 1;
