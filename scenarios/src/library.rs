@@ -35,11 +35,29 @@ const SCENARIOS: &[Embedded] = embed!("scenarios":
     "facility-research",
     "coding-agent",
     "retail-agent",
+    "browser-task",
     "tool-hungry",
+    "stubborn",
     "cost-spikes",
+    "long-context",
+    "cache-misses",
+    "overlong-answer",
+    "looping",
+    "denied-calls",
+    "retry-storm",
+    "slow-tools",
+    "kill-mid-batch",
+    "repeated-kills",
+    "early-finisher",
+    "turns-run-out",
+    "evidence-behind",
+    "child-short-of-entries",
+    "starved-worker",
+    "whole-budget-in-one-batch",
+    "summary-never-granted",
 );
 
-const STUDIES: &[Embedded] = embed!("studies": "default");
+const STUDIES: &[Embedded] = embed!("studies": "default", "usage-limits", "families");
 
 const POLICIES: Embedded = ("policies.toml", include_str!("../library/policies.toml"));
 
