@@ -15,7 +15,7 @@ use holdback_scenarios::policy::Family;
 
 pub use kills::KillPlan;
 
-use crate::luck::mixed;
+use crate::luck::{another, purpose};
 use crate::policy::Facts;
 use crate::tally::{Cause, Event, Outcome, RunRecord, Seen};
 use crate::world::{Before, Ran, Reply, ReplyOutcome, World};
@@ -344,7 +344,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                     .after_tool(course.record.kills, execution, ran.kill_word)
             {
                 course.record.seen.mark(Event::KillMidBatch);
-                let tail_word = mixed(ran.kill_word);
+                let tail_word = another(ran.kill_word, purpose::TAIL_LOSS);
                 return (ran, Died::Yes { tail_word });
             }
             if stores_outcomes(plan.family) {
