@@ -27,7 +27,10 @@ fn refused(args: &[&str], says: &[&str]) {
     assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
     assert_eq!(error.trim_end().lines().count(), 1, "{args:?}: {error}");
     for word in says {
-        assert!(error.contains(word), "{args:?}: `{word}` is not in: {error}");
+        assert!(
+            error.contains(word),
+            "{args:?}: `{word}` is not in: {error}"
+        );
     }
     assert!(output.stdout.is_empty(), "{args:?}: {}", stdout(&output));
 }
@@ -76,7 +79,11 @@ fn the_default_study_needs_no_file_and_prints_a_table_of_100_columns() {
     let table = stdout(&output);
     assert!(table.contains("scheduled-briefing"));
     assert!(table.contains("What stands out"));
-    let longest = table.lines().filter(|line| !line.contains("See: ")).map(|line| line.chars().count()).max();
+    let longest = table
+        .lines()
+        .filter(|line| !line.contains("See: "))
+        .map(|line| line.chars().count())
+        .max();
     assert!(longest <= Some(100), "{longest:?}");
     assert!(!table.contains('\u{1b}'), "colour in a pipe");
 }
@@ -89,7 +96,11 @@ fn threads_shards_interruptions_and_repetition_leave_the_same_bytes() {
     let whole = files(&at("one"));
     assert!(whole.iter().any(|(name, _)| name == Path::new("runs.csv")));
     for threads in ["2", "7"] {
-        assert!(compare(&at(threads), &["--threads", threads]).status.success());
+        assert!(
+            compare(&at(threads), &["--threads", threads])
+                .status
+                .success()
+        );
         assert!(files(&at(threads)) == whole, "{threads} threads");
     }
     let shards: Vec<String> = ["3/3", "1/3", "2/3"]
@@ -120,19 +131,38 @@ fn shards_that_do_not_belong_together_are_named() {
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     for (name, shard, seed) in [("a", "1/2", "7"), ("b", "2/2", "7"), ("c", "2/2", "8")] {
-        let output = compare(Path::new(&at(name)), &["--shard", shard, "--seed", seed, "--scenario", "tool-hungry"]);
+        let output = compare(
+            Path::new(&at(name)),
+            &[
+                "--shard",
+                shard,
+                "--seed",
+                seed,
+                "--scenario",
+                "tool-hungry",
+            ],
+        );
         assert!(output.status.success(), "{}", stderr(&output));
     }
     let (a, b, c, out) = (at("a"), at("b"), at("c"), at("out"));
-    refused(&["merge", &a, "--out", &out], &["shard 2", "expected all shards"]);
+    refused(
+        &["merge", &a, "--out", &out],
+        &["shard 2", "expected all shards"],
+    );
     refused(&["merge", &a, &a, "--out", &out], &["shard 1 again"]);
     refused(&["merge", &a, &c, "--out", &out], &[&c, "seed 8"]);
     let part = folder.path().join("b/parts/scenario-0.part");
     let mut bytes = std::fs::read(&part).unwrap();
     bytes.truncate(bytes.len() / 2);
     std::fs::write(&part, bytes).unwrap();
-    refused(&["merge", &a, &b, "--out", &out], &[&b, "broken", "tool-hungry"]);
-    assert!(!folder.path().join("out").exists(), "nothing is written on a refusal");
+    refused(
+        &["merge", &a, &b, "--out", &out],
+        &[&b, "broken", "tool-hungry"],
+    );
+    assert!(
+        !folder.path().join("out").exists(),
+        "nothing is written on a refusal"
+    );
 }
 
 #[test]
@@ -140,14 +170,27 @@ fn a_folder_of_something_else_is_never_overwritten() {
     let folder = TempDir::new().unwrap();
     file(&folder, "notes.txt", b"mine");
     let path = folder.path().display().to_string();
-    refused(&["compare", "--runs", "10", "--out", &path], &["not empty", "choose an empty folder"]);
+    refused(
+        &["compare", "--runs", "10", "--out", &path],
+        &["not empty", "choose an empty folder"],
+    );
     assert_eq!(files(folder.path()).len(), 1);
     let output = folder.path().join("report");
-    assert!(compare(&output, &["--scenario", "tool-hungry"]).status.success());
+    assert!(
+        compare(&output, &["--scenario", "tool-hungry"])
+            .status
+            .success()
+    );
     let output = output.display().to_string();
-    refused(&["compare", "--runs", "10", "--out", &output], &["another study"]);
+    refused(
+        &["compare", "--runs", "10", "--out", &output],
+        &["another study"],
+    );
     let taken = file(&folder, "file", b"");
-    refused(&["compare", "--runs", "10", "--out", &taken], &["file", "expected a folder"]);
+    refused(
+        &["compare", "--runs", "10", "--out", &taken],
+        &["file", "expected a folder"],
+    );
 }
 
 #[test]
@@ -162,29 +205,64 @@ fn bad_input_gives_one_line_that_says_where_what_and_what_else() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().display().to_string();
     refused(&["compare", "nowhere.toml"], &["nowhere.toml"]);
-    refused(&["compare", "--scenario", "sheduled-briefing"], &["did you mean `scheduled-briefing`"]);
+    refused(
+        &["compare", "--scenario", "sheduled-briefing"],
+        &["did you mean `scheduled-briefing`"],
+    );
     refused(&["compare", "--runs", "0"], &["--runs", "0"]);
-    refused(&["compare", "--baseline", "no reserv"], &["--baseline", "did you mean `no reserve`"]);
-    refused(&["compare", "--policy", "no reserve", "--policy", "no reserve"], &["twice"]);
+    refused(
+        &["compare", "--baseline", "no reserv"],
+        &["--baseline", "did you mean `no reserve`"],
+    );
+    refused(
+        &[
+            "compare",
+            "--policy",
+            "no reserve",
+            "--policy",
+            "no reserve",
+        ],
+        &["twice"],
+    );
     refused(&["compare", "--threads", "0"], &["--threads"]);
     refused(&["compare", "--precision", "0"], &["--precision"]);
     refused(&["replay", &path], &["directory"]);
     refused(&["replay", "--compliance", "2"], &["--compliance"]);
     refused(&["conformance", &path], &["directory"]);
-    let broken = file(&folder, "broken.jsonl", b"{\"source\":\"s\",\"run_id\":\"1\",\"turns\":[]}\n{\"source\":");
-    refused(&["replay", &broken, "--policy", "no reserve"], &["broken.jsonl", "2"]);
+    let broken = file(
+        &folder,
+        "broken.jsonl",
+        b"{\"source\":\"s\",\"run_id\":\"1\",\"turns\":[]}\n{\"source\":",
+    );
+    refused(
+        &["replay", &broken, "--policy", "no reserve"],
+        &["broken.jsonl", "2"],
+    );
     let cut = file(&folder, "cut.gz", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
     refused(&["replay", &cut, "--policy", "no reserve"], &["cut.gz"]);
     let empty = file(&folder, "empty.jsonl", b"");
-    refused(&["replay", &empty, "--policy", "no reserve"], &["empty.jsonl", "at least one run"]);
-    let toml = file(&folder, "scenario.toml", b"schema = 1\nname = \"x\"\n[modell]\n");
-    refused(&["compare", "--scenario", &toml, "--runs", "10"], &["scenario.toml", "modell", "model"]);
+    refused(
+        &["replay", &empty, "--policy", "no reserve"],
+        &["empty.jsonl", "at least one run"],
+    );
+    let toml = file(
+        &folder,
+        "scenario.toml",
+        b"schema = 1\nname = \"x\"\n[modell]\n",
+    );
+    refused(
+        &["compare", "--scenario", &toml, "--runs", "10"],
+        &["scenario.toml", "modell", "model"],
+    );
     let policy = file(
         &folder,
         "policy.json",
         br#"{"name":"p","family":"run_limits","limits":{"max_steps":4,"synthesis_reserve_steps":4}}"#,
     );
-    refused(&["compare", "--policy", &policy, "--runs", "10"], &["policy.json", "synthesis_reserve_steps", "4"]);
+    refused(
+        &["compare", "--policy", &policy, "--runs", "10"],
+        &["policy.json", "synthesis_reserve_steps", "4"],
+    );
     let vectors = file(&folder, "vectors.jsonl", b"{\"id\":\"x\"}\n");
     refused(&["conformance", &vectors], &["vectors.jsonl", "vector x"]);
 }
@@ -193,32 +271,82 @@ fn bad_input_gives_one_line_that_says_where_what_and_what_else() {
 fn the_gate_fails_passes_and_says_when_it_cannot_tell() {
     let check = |candidate: &str, runs: &str, more: &[&str]| {
         let mut args = vec![
-            "check", "--baseline", "no reserve", "--candidate", candidate, "--scenario", "scheduled-briefing",
-            "--runs", runs, "--max-answered-drop", "0.5", "--quiet",
+            "check",
+            "--baseline",
+            "no reserve",
+            "--candidate",
+            candidate,
+            "--scenario",
+            "scheduled-briefing",
+            "--runs",
+            runs,
+            "--max-answered-drop",
+            "0.5",
+            "--quiet",
         ];
         args.extend_from_slice(more);
         holdback(&args)
     };
     let worse = check("model-call reserve 2", "4000", &[]);
-    assert_eq!(worse.status.code(), Some(1), "{}{}", stdout(&worse), stderr(&worse));
+    assert_eq!(
+        worse.status.code(),
+        Some(1),
+        "{}{}",
+        stdout(&worse),
+        stderr(&worse)
+    );
     let better = check("steps reserve 1", "4000", &[]);
-    assert_eq!(better.status.code(), Some(0), "{}{}", stdout(&better), stderr(&better));
+    assert_eq!(
+        better.status.code(),
+        Some(0),
+        "{}{}",
+        stdout(&better),
+        stderr(&better)
+    );
     let close = check("cost reserve 0.25", "20", &[]);
     assert_eq!(close.status.code(), Some(0), "{}", stdout(&close));
     let strict = check("cost reserve 0.25", "20", &["--strict"]);
     assert_eq!(strict.status.code(), Some(1), "{}", stdout(&strict));
-    refused(&["check", "--baseline", "no reserve", "--candidate", "steps reserve 1"], &["no gate"]);
+    refused(
+        &[
+            "check",
+            "--baseline",
+            "no reserve",
+            "--candidate",
+            "steps reserve 1",
+        ],
+        &["no gate"],
+    );
 }
 
 #[test]
 fn a_saved_summary_is_a_baseline_that_must_reproduce() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("report");
-    assert!(compare(&out, &["--scenario", "scheduled-briefing"]).status.success());
+    assert!(
+        compare(&out, &["--scenario", "scheduled-briefing"])
+            .status
+            .success()
+    );
     let saved = out.join("summary.json").display().to_string();
-    let args = ["check", "--baseline", &saved, "--candidate", "steps reserve 1", "--max-answered-drop", "50", "--quiet"];
+    let args = [
+        "check",
+        "--baseline",
+        &saved,
+        "--candidate",
+        "steps reserve 1",
+        "--max-answered-drop",
+        "50",
+        "--quiet",
+    ];
     let output = holdback(&args);
-    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
     let text = std::fs::read_to_string(&saved).unwrap();
     let mut summary: serde_json::Value = serde_json::from_str(&text).unwrap();
     let answered = &mut summary["scenarios"][0]["cells"][0]["measures"]["answered"]["value"];
@@ -231,7 +359,8 @@ fn a_saved_summary_is_a_baseline_that_must_reproduce() {
 
 #[test]
 fn the_schema_completions_and_lists_are_printed() {
-    let schema: serde_json::Value = serde_json::from_str(&stdout(&holdback(&["schema", "summary"]))).unwrap();
+    let schema: serde_json::Value =
+        serde_json::from_str(&stdout(&holdback(&["schema", "summary"]))).unwrap();
     assert!(schema["properties"]["scenarios"].is_object());
     assert!(stdout(&holdback(&["completions", "bash"])).contains("holdback"));
     let names = stdout(&holdback(&["list", "scenarios", "--format", "names"]));
@@ -239,7 +368,15 @@ fn the_schema_completions_and_lists_are_printed() {
     for what in ["scenarios", "policies", "studies", "prices"] {
         let list = stdout(&holdback(&["list", what]));
         let longest = list.lines().map(|line| line.chars().count()).max();
-        assert!(longest.is_some_and(|longest| longest <= 100), "{what}: {longest:?}");
-        assert!(serde_json::from_str::<serde_json::Value>(&stdout(&holdback(&["list", what, "--format", "json"]))).is_ok());
+        assert!(
+            longest.is_some_and(|longest| longest <= 100),
+            "{what}: {longest:?}"
+        );
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&stdout(&holdback(&[
+                "list", what, "--format", "json"
+            ])))
+            .is_ok()
+        );
     }
 }
