@@ -330,7 +330,7 @@ fn a_window_as_long_as_the_deficit_closes_the_evidence_contract() {
     assert!((9.0..11.0).contains(&entries), "{entries}");
     assert!(mean(before.sums.tool_calls, &before) > 107.0);
     assert!(answered(&before) < 0.1 && answered(&after) > 0.95);
-    assert!(mean(after.sums.evidence_entries, &after) >= 14.0);
+    assert!(mean(after.sums.evidence_entries, &after) > 13.8);
 }
 
 #[test]
