@@ -9,7 +9,7 @@ use holdback_scenarios::{Loader, Policy, Scenario, library};
 use holdback_sim::tally::{Event, RunRecord, Tally};
 
 /// Runs of each cell: enough for differences as large as these.
-const RUNS: u64 = 300;
+const RUNS: u64 = 200;
 
 fn scenario(name: &str) -> Scenario {
     Loader::default().scenario(name).unwrap()
@@ -67,9 +67,9 @@ fn every_scenario_runs_under_every_policy() {
         policies.extend(Loader::default().study(study).unwrap().policies);
     }
     for scenario in library::scenarios() {
-        let campaign = common::campaign(&scenario, &policies, 4);
+        let campaign = common::campaign(&scenario, &policies, 2);
         for cell in &campaign.cells {
-            assert_eq!(cell.tally.runs, 4);
+            assert_eq!(cell.tally.runs, 2);
             assert!(cell.tally.sums.model_calls > 0, "{}", scenario.name);
         }
     }
