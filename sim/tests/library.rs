@@ -9,7 +9,7 @@ use holdback_scenarios::{Loader, Policy, Scenario, library};
 use holdback_sim::tally::{Event, RunRecord, Tally};
 
 /// Runs of each cell: enough for differences as large as these.
-const RUNS: u64 = 200;
+const RUNS: u64 = 300;
 
 fn scenario(name: &str) -> Scenario {
     Loader::default().scenario(name).unwrap()
