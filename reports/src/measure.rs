@@ -4,6 +4,7 @@
 
 use holdback_engine::Money;
 use holdback_sim::tally::{Group, Histogram, Tally};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The unit of a measure.
@@ -95,7 +96,7 @@ macro_rules! measures {
     ($($variant:ident $name:literal $title:literal $unit:ident $better:ident $needs:tt
        $source:expr, $meaning:literal;)+) => {
         /// A measure of a policy in a scenario.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum Measure { $(#[doc = $meaning] #[serde(rename = $name)] $variant),+ }
 
         impl Measure {

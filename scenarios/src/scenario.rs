@@ -84,12 +84,14 @@ pub struct Model {
     pub max_output_tokens: Option<u64>,
     /// System prompt and task, tokens; drawn once a run.
     pub base_input_tokens: Quantity,
-    /// Chance that the previous request's input is billed at the cached price.
-    pub cache_hit: Probability,
+    /// Chance that the previous request's input is billed at the cached price and the growth at the
+    /// cache-write price; a miss is billed at the cache-write price as a whole. `None` = nothing is
+    /// cached, all input is billed at the input price.
+    pub cache_hit: Option<Probability>,
     /// A pause longer than this since the previous request is always a miss; `None` = never.
     pub cache_ttl: Option<Micros>,
-    /// As `cache_hit`, for a request that carries a control or withholds tools.
-    pub cache_hit_under_control: Probability,
+    /// As `cache_hit`, for a request that carries a control or withholds tools; the same unless given.
+    pub cache_hit_under_control: Option<Probability>,
     /// Visible output tokens of a planning turn.
     pub output_tokens: Quantity,
     /// Reasoning tokens of any turn: billed as output, not added to the context.

@@ -119,7 +119,7 @@ fn every_key_of_a_scenario_reaches_its_place() {
         (Some(200_000), true)
     );
     assert_eq!(model.cache_ttl, Some(300_000_000));
-    assert_eq!(model.cache_hit_under_control.get(), 0.0);
+    assert_eq!(model.cache_hit_under_control.unwrap().get(), 0.0);
     assert!(matches!(&model.demand, Demand::Results(Quantity::Drawn(_))));
     assert_eq!(model.final_output_tokens.quantile_count(0.999_999), 8000);
     assert_eq!(model.compliance.window.get(), 0.8);
@@ -155,7 +155,7 @@ fn what_is_not_given_is_off_and_one_key_can_stand_for_another() {
     );
     let price = scenario.model.price.unwrap();
     assert_eq!(price.output, price.input, "absent is never zero");
-    assert_eq!(scenario.model.cache_hit_under_control.get(), 0.5);
+    assert_eq!(scenario.model.cache_hit_under_control.unwrap().get(), 0.5);
     assert_eq!(scenario.tools[0].error_after_error.get(), 0.25);
     assert_eq!(scenario.model.batch, Quantity::ONE);
     assert!(scenario.model.latency_s.is_zero());

@@ -37,7 +37,11 @@ pub mod model {
     pub const REPORTING: usize = 12;
     pub const KILL: usize = 13;
     pub const TAIL_LOSS: usize = 14;
+    /// What a rate limit tells to wait; of a completed turn, whether its text holds a valid value.
     pub const RETRY_AFTER: usize = 15;
+    /// The error of the prompt's estimate. Shares its word with the obedience that only families
+    /// without estimates ask for.
+    pub const ESTIMATE: usize = SYNTHESIS_ONLY;
 }
 
 /// What each word of a proposed tool call decides.
@@ -51,7 +55,7 @@ pub mod tool {
     /// Latency of a call that runs; the fresh window draw of one that is refused, skipped or denied.
     pub const LATENCY_OR_WINDOW: usize = 5;
     pub const RECORD: usize = 6;
-    /// The kill behind this call; its low half also decides the loss of the newest durable item.
+    /// The kill behind this call; other words made of it are in [`super::purpose`].
     pub const KILL: usize = 7;
 }
 
@@ -61,7 +65,6 @@ pub mod run {
     pub const DEMAND: usize = 0;
     pub const FINAL_OUTPUT: usize = 1;
     pub const BASE_INPUT: usize = 2;
-    pub const COMPLIANCE: usize = 3;
 }
 
 /// The key of all streams of one scenario under one seed.
@@ -107,6 +110,11 @@ impl Luck {
         self.models.next()
     }
 
+    /// The words of the next model request, which stay there.
+    pub fn peek_model(&mut self) -> &[u32; MODEL_WORDS] {
+        self.models.peek()
+    }
+
     /// The words of the next proposed tool call.
     pub fn tool(&mut self) -> &[u32; TOOL_WORDS] {
         self.tools.next()
@@ -140,17 +148,56 @@ impl<const W: usize> Stream<W> {
     #[inline]
     fn next(&mut self) -> &[u32; W] {
         if self.at == BUFFER {
-            for word in &mut self.words {
-                *word = self.rng.next_u32();
-            }
-            self.at = 0;
+            self.fill();
         }
         let from = self.at;
         self.at += W;
+        self.words_from(from)
+    }
+
+    #[inline]
+    fn peek(&mut self) -> &[u32; W] {
+        if self.at == BUFFER {
+            self.fill();
+        }
+        self.words_from(self.at)
+    }
+
+    fn fill(&mut self) {
+        for word in &mut self.words {
+            *word = self.rng.next_u32();
+        }
+        self.at = 0;
+    }
+
+    #[inline]
+    fn words_from(&self, from: usize) -> &[u32; W] {
         self.words[from..from + W]
             .try_into()
             .expect("W words are left because W divides the buffer")
     }
+}
+
+/// A word for another decision than the one that `word` was drawn for: number `purpose` of the words
+/// that can be made of it, independent of `word` as far as any threshold can tell (the finaliser of
+/// MurmurHash3, a bijection).
+#[inline]
+pub fn another(word: u32, purpose: u32) -> u32 {
+    let mut mixed = word.wrapping_add(purpose.wrapping_mul(0x9E37_79B9));
+    mixed = (mixed ^ (mixed >> 16)).wrapping_mul(0x85EB_CA6B);
+    mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xC2B2_AE35);
+    mixed ^ (mixed >> 16)
+}
+
+/// What [`another`] word is for.
+pub mod purpose {
+    /// From the word of a kill: whether the newest durable item is lost.
+    pub const TAIL_LOSS: u32 = 1;
+    /// From the word of the loss: how long the restart takes.
+    pub const DOWNTIME: u32 = 2;
+    /// From the word of a kill: whether the process dies behind the call's second execution; the
+    /// third has the next number, and so on.
+    pub const SECOND_EXECUTION: u32 = 3;
 }
 
 /// The uniform in (0, 1) that a word stands for: the middle of its 2^-32 cell, so neither 0 nor 1.
@@ -213,6 +260,15 @@ mod tests {
         assert_ne!(first, words(8, "s", 0));
         assert_ne!(first, words(7, "t", 0));
         assert_ne!(first, words(7, "s", 1));
+    }
+
+    #[test]
+    fn another_word_is_spread_evenly_where_the_first_is_small() {
+        let low = (0..40_000_u32).filter(|word| another(*word, purpose::DOWNTIME) < 1 << 30);
+        let count = low.count();
+        // A quarter, within four standard errors.
+        assert!((10_000_i64 - count as i64).abs() < 4 * 87, "{count}");
+        assert_ne!(another(5, 1), another(5, 2));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 mod guide;
 mod table;
 
+pub(crate) use table::shown;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::numbers::{count, slug};

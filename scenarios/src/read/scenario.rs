@@ -147,9 +147,9 @@ fn scripted_model() -> Model {
         clamp_to_window: false,
         max_output_tokens: None,
         base_input_tokens: Quantity::ZERO,
-        cache_hit: Probability::NEVER,
+        cache_hit: None,
         cache_ttl: None,
-        cache_hit_under_control: Probability::NEVER,
+        cache_hit_under_control: None,
         output_tokens: Quantity::ZERO,
         reasoning_tokens: Quantity::ZERO,
         final_output_tokens: Quantity::ZERO,
@@ -183,7 +183,8 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
         None if scripted => Demand::Endless,
         None => demand(&table.require("demand", "the results the task needs, or \"endless\"")?)?,
     };
-    let cache_hit = table.or("cache_hit", off.cache_hit, probability)?;
+    let cache_hit = table.maybe("cache_hit", probability)?;
+    let under_control = table.maybe("cache_hit_under_control", probability)?;
     let model = Model {
         price,
         long_context,
@@ -193,7 +194,7 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
         base_input_tokens: table.or("base_input_tokens", off.base_input_tokens, tokens)?,
         cache_hit,
         cache_ttl: table.maybe("cache_ttl_s", duration)?,
-        cache_hit_under_control: table.or("cache_hit_under_control", cache_hit, probability)?,
+        cache_hit_under_control: under_control.or(cache_hit),
         output_tokens: table.or("output_tokens", off.output_tokens, tokens)?,
         reasoning_tokens: table.or("reasoning_tokens", off.reasoning_tokens, tokens)?,
         final_output_tokens: table.or("final_output_tokens", off.final_output_tokens, tokens)?,
@@ -208,8 +209,14 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
         spike: table.or("spike", off.spike, spike)?,
     };
     let window_alone = model.clamp_to_window && model.context_window.is_none();
+    let cache_alone = cache_hit.is_none() && (under_control.is_some() || model.cache_ttl.is_some());
     let place = table.place().clone();
     table.finish()?;
+    if cache_alone {
+        let needs = "a `cache_hit` beside it (0 = every request misses)";
+        let found = "`cache_ttl_s` or `cache_hit_under_control` without `cache_hit`";
+        return Err(place.error(found, needs));
+    }
     if window_alone {
         let needs = "a `context_window` beside it";
         return Err(place.error("`clamp_to_window` without a window", needs));

@@ -102,6 +102,20 @@ pub fn run_lines(reader: impl io::BufRead) -> Result<Report, ConformanceError> {
     Ok(report)
 }
 
+/// What the engine makes of a run case, in the shape of its `expect`, which is not looked at.
+///
+/// # Errors
+/// If the value is no run case.
+pub(crate) fn expected(case: &Value) -> Result<Value, ConformanceError> {
+    let vector = Vector::new(RawValue::from_string(case.to_string())?, 0)?;
+    let outcome = match vector.kind {
+        Kind::RunLimitsCase => run_limits::outcome(&vector.parse()?),
+        Kind::UsageLimitsCase => usage_limits::outcome(&vector.parse()?),
+        _ => return Err(ConformanceError::UnknownKind(vector.id)),
+    };
+    outcome.map_err(|message| vector.bad(message))
+}
+
 /// One vector of a stream.
 struct Vector {
     id: String,

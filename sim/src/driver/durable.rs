@@ -2,21 +2,34 @@
 
 use holdback_engine::protocol::{Call, Counters, Durable, HistoryEntry, JournalEntry};
 
+use super::judge::LastText;
 use crate::world::Ran;
+
+/// How many checkpoints are kept: each loss of the newest one goes back by one, and a run that loses
+/// more than these in a row starts from the beginning.
+const KEPT: usize = 16;
+
+/// Where a checkpoint stands in the run, as the driver counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Requests and executions that lead there, lost ones not counted.
+    pub(super) model_calls: u64,
+    pub(super) tool_calls: u64,
+    /// Results that no billed request has carried yet.
+    pub(super) unread: u64,
+    /// Requests that have carried results.
+    pub(super) carries: u64,
+    pub(super) text: LastText,
+}
 
 /// A checkpoint with what the driver keeps beside it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slot<C, M> {
     pub(super) checkpoint: C,
     pub(super) mark: M,
+    pub(super) standing: Standing,
     /// Length of the conversation.
     history: usize,
-    /// Answers of the batch that the checkpoint interrupts.
-    answers: Vec<HistoryEntry>,
-    /// Requests sent and calls executed until then, for what a kill loses.
-    pub(super) model_calls: u64,
-    pub(super) tool_calls: u64,
-    pub(super) unread: u64,
     /// False: no checkpoint was written, the run starts from the beginning.
     written: bool,
 }
@@ -26,11 +39,8 @@ impl<C, M: Clone> Slot<C, M> {
     fn forget(&mut self, beginning: &M) {
         self.written = false;
         self.history = 0;
-        self.answers.clear();
-        self.mark = beginning.clone();
-        self.model_calls = 0;
-        self.tool_calls = 0;
-        self.unread = 0;
+        self.mark.clone_from(beginning);
+        self.standing = Standing::default();
     }
 }
 
@@ -39,28 +49,25 @@ impl<C, M: Clone> Slot<C, M> {
 pub(super) struct DurableStore<C, M> {
     pub(super) counters: Counters,
     pub(super) journal: Vec<JournalEntry>,
-    /// The conversation: its durable part is the first `history` entries of the newest slot.
+    /// The conversation: its durable part is as long as the newest checkpoint says.
     history: Vec<HistoryEntry>,
-    /// Answers of the batch in progress, which have not joined the conversation.
-    answers: Vec<HistoryEntry>,
     outcomes: Vec<(u32, Ran)>,
-    /// Newest checkpoint, the one before it, and the one being written.
-    slots: [Slot<C, M>; 3],
+    /// The checkpoints that are kept, in a ring.
+    slots: Vec<Slot<C, M>>,
     /// Position of the newest.
     newest: usize,
     /// Where the run began.
     beginning: M,
 }
 
-impl<C: Default, M: Default> Default for DurableStore<C, M> {
+impl<C: Clone + Default, M: Clone + Default> Default for DurableStore<C, M> {
     fn default() -> Self {
         DurableStore {
             counters: Counters::default(),
             journal: Vec::new(),
             history: Vec::new(),
-            answers: Vec::new(),
             outcomes: Vec::new(),
-            slots: Default::default(),
+            slots: vec![Slot::default(); KEPT],
             newest: 0,
             beginning: M::default(),
         }
@@ -73,7 +80,6 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
         self.counters = Counters::default();
         self.journal.clear();
         self.history.clear();
-        self.answers.clear();
         self.outcomes.clear();
         self.newest = 0;
         for slot in &mut self.slots {
@@ -89,14 +95,9 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
             .extend(calls.iter().map(|call| HistoryEntry::Proposed(*call)));
     }
 
-    /// A call of the batch in progress has an answer.
+    /// A call has an answer.
     pub(super) fn answer(&mut self, entry: HistoryEntry) {
-        self.answers.push(entry);
-    }
-
-    /// The answers of the batch join the conversation.
-    pub(super) fn flush_answers(&mut self) {
-        self.history.append(&mut self.answers);
+        self.history.push(entry);
     }
 
     /// Stores the outcome of a call on its own.
@@ -113,25 +114,16 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
             .map(|(_, ran)| *ran)
     }
 
-    /// Executions between two counts whose outcomes are not stored: at most the one in flight.
-    pub(super) fn unstored_since(&self, saved: u64, executed: u64) -> u64 {
-        let stored_in_all = self.outcomes.len() as u64;
-        (executed - saved)
-            .min(executed.saturating_sub(stored_in_all))
-            .min(1)
-    }
-
     /// The slot for a checkpoint that is being written; it counts from [`DurableStore::commit`] on.
     pub(super) fn next_slot(&mut self) -> &mut Slot<C, M> {
-        &mut self.slots[(self.newest + 1) % 3]
+        &mut self.slots[(self.newest + 1) % KEPT]
     }
 
-    /// The checkpoint in [`DurableStore::next_slot`] is durable.
+    /// The checkpoint in [`DurableStore::next_slot`] is durable, with the conversation as it stands.
     pub(super) fn commit(&mut self) {
-        self.newest = (self.newest + 1) % 3;
+        self.newest = (self.newest + 1) % KEPT;
         let slot = &mut self.slots[self.newest];
         slot.history = self.history.len();
-        slot.answers.clone_from(&self.answers);
         slot.written = true;
     }
 
@@ -140,16 +132,14 @@ impl<C: Clone + Default, M: Clone + Default> DurableStore<C, M> {
         let had_one = self.slots[self.newest].written;
         if had_one {
             self.slots[self.newest].forget(&self.beginning);
-            self.newest = (self.newest + 2) % 3;
+            self.newest = (self.newest + KEPT - 1) % KEPT;
         }
         had_one
     }
 
-    /// Brings the conversation back to the newest checkpoint and returns it. The answers of a batch
-    /// that it interrupts are kept: they join the conversation with the rest of the batch.
-    pub(super) fn restore(&mut self) -> Slot<C, M> {
-        let slot = self.slots[self.newest].clone();
-        self.answers.clone_from(&slot.answers);
+    /// Brings the conversation back to the newest checkpoint and returns it.
+    pub(super) fn restore(&mut self) -> &Slot<C, M> {
+        let slot = &self.slots[self.newest];
         self.history.truncate(slot.history);
         slot
     }
@@ -188,27 +178,45 @@ mod tests {
         }
     }
 
+    fn answered(id: u32) -> HistoryEntry {
+        HistoryEntry::Answered { call: call(id) }
+    }
+
     #[test]
-    fn answers_before_a_checkpoint_within_a_batch_join_the_conversation_after_a_restart() {
+    fn answers_before_a_checkpoint_within_a_batch_stay_in_the_conversation_after_a_restart() {
         let mut store = DurableStore::<(), ()>::default();
-        let answered = |id| HistoryEntry::Answered { call: call(id) };
         store.clear(());
         store.propose(&[call(0), call(1), call(2)]);
         store.answer(answered(0));
         store.commit();
         store.answer(answered(1));
         store.restore();
-        assert_eq!(
-            store.durable().history.len(),
-            4,
-            "a turn and its three calls"
-        );
+        assert_eq!(store.durable().history[4..], [answered(0)]);
         store.answer(answered(1));
         store.answer(answered(2));
-        store.flush_answers();
         assert_eq!(
             store.durable().history[4..],
             [answered(0), answered(1), answered(2)]
         );
+    }
+
+    #[test]
+    fn each_loss_of_the_newest_checkpoint_goes_back_by_one_and_then_to_the_beginning() {
+        let mut store = DurableStore::<u32, u32>::default();
+        store.clear(7);
+        for number in 1..=3 {
+            let slot = store.next_slot();
+            slot.checkpoint = number;
+            slot.mark = 10 * number;
+            store.commit();
+        }
+        for number in [3, 2, 1] {
+            assert_eq!(store.restore().mark, 10 * number);
+            assert_eq!(store.durable().checkpoint, Some(&number));
+            assert!(store.drop_newest());
+        }
+        assert_eq!(store.restore().mark, 7);
+        assert_eq!(store.durable().checkpoint, None);
+        assert!(!store.drop_newest());
     }
 }

@@ -5,7 +5,7 @@ use holdback_engine::protocol::{Ending, Output, Reason, Status, Text};
 use crate::tally::{Cause, Outcome};
 
 /// The texts of the run so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LastText {
     /// Text of the latest turn.
     text: Text,

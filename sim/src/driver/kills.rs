@@ -2,7 +2,7 @@
 
 use holdback_scenarios::scenario::Kills;
 
-use crate::luck::Chance;
+use crate::luck::{Chance, another, purpose};
 use crate::sampler::Sampler;
 
 /// Deaths of the process, compiled.
@@ -40,9 +40,9 @@ impl KillPlan {
                 || !self.after_tool_calls.is_empty())
     }
 
-    /// Whether the process dies behind the model requests `first..=last` of the run.
-    pub fn after_model(&self, kills: u64, first: u64, last: u64, word: u32) -> bool {
-        let planned = |at: &u32| (first..=last).contains(&u64::from(*at));
+    /// Whether the process dies behind the model request with this number of the run.
+    pub fn after_model(&self, kills: u64, request: u64, word: u32) -> bool {
+        let planned = |at: &u32| u64::from(*at) == request;
         kills < self.max
             && (self.per_model_call.happens(word) || self.after_model_calls.iter().any(planned))
     }
@@ -61,6 +61,7 @@ impl KillPlan {
 
     /// Microseconds until the restart.
     pub fn downtime(&self, word: u32) -> i64 {
+        let word = another(word, purpose::DOWNTIME);
         self.downtime_us.count(word).min(i64::MAX as u64 / 4) as i64
     }
 }

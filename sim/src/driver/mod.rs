@@ -7,38 +7,68 @@ mod kills;
 
 use holdback_engine::Money;
 use holdback_engine::protocol::{
-    Action, Call, CallResult, CallStatus, CheckpointKind, Ending, Event as EngineEvent, Fault,
-    FaultKind, Finish, HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros,
-    ModelRequest, ModelTurn, Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
+    Action, Call, CallResult, CallStatus, Counters, Ending, Event as EngineEvent, Fault, FaultKind,
+    Finish, HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros, ModelRequest,
+    ModelTurn, Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
 };
 use holdback_scenarios::policy::Family;
 
 pub use kills::KillPlan;
 
+use crate::luck::{another, purpose};
 use crate::policy::Facts;
 use crate::tally::{Cause, Event, Outcome, RunRecord, Seen};
-use crate::world::{Ran, Reply, ReplyOutcome, World};
-use durable::DurableStore;
-use judge::{LastText, judge};
+use crate::world::{Before, Ran, Reply, ReplyOutcome, World};
+use durable::{DurableStore, Standing};
+use judge::judge;
 
-/// A run that sends this many requests without any limit ending it is stopped and judged endless.
+/// A run that sends this many requests, or whose process dies this often, without any limit ending it
+/// is stopped and judged endless.
 const MAX_MODEL_CALLS: u64 = 10_000;
+const MAX_KILLS: u64 = 10_000;
 /// How many actions a run may take: far more than its requests can need, so more is a defect.
 const MAX_ACTIONS: u64 = 500_000_000;
+
+/// The books of a run when the engine asks for an action.
+#[derive(Clone, Copy, Debug)]
+pub struct Books<'e> {
+    /// What provider and tools have charged so far.
+    pub billed: Money,
+    /// What the engine has recorded so far.
+    pub ledger: Money,
+    /// The counters that the engine makes durable on their own.
+    pub counters: &'e Counters,
+}
+
+/// How a process took up a run after a kill.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumption<'e> {
+    /// A checkpoint was found; without one the run starts from the beginning.
+    pub from_checkpoint: bool,
+    /// The newest durable item was lost with the process.
+    pub tail_lost: bool,
+    /// Time from the kill to the restart.
+    pub downtime: Micros,
+    /// The batch that is taken up again, if there is one: indices in decisions refer to it.
+    pub calls: &'e [Call],
+}
 
 /// Watches a run from outside. The unit witness costs nothing.
 #[allow(unused_variables)]
 pub trait Witness: Observer {
     /// The engine asked for an action.
-    fn acted(&mut self, now: Micros, action: &Action) {}
-    /// A request was answered; the calls are those that the turn proposes.
+    fn acted(&mut self, now: Micros, action: &Action, books: &Books<'_>) {}
+    /// The next request was estimated to have this many tokens.
+    fn estimated(&mut self, tokens: f64) {}
+    /// A request was answered; the calls are those that the turn proposes, and indices in decisions
+    /// refer to them from now on.
     fn replied(&mut self, now: Micros, request: &ModelRequest, reply: &Reply, calls: &[Call]) {}
     /// A call ran; `recovered` if its stored outcome was used.
     fn ran(&mut self, now: Micros, call: &Call, ran: &Ran, recovered: bool) {}
     /// The process died.
     fn killed(&mut self, now: Micros) {}
     /// The process was restarted.
-    fn resumed(&mut self, now: Micros, tail_lost: bool) {}
+    fn resumed(&mut self, now: Micros, resumption: &Resumption<'_>) {}
 }
 
 impl Witness for () {}
@@ -72,17 +102,24 @@ struct Course {
     record: RunRecord,
     /// Calls of the batch in progress that have neither run nor an answer.
     open: u64,
-    /// Results that no billed request has carried yet.
-    unread: u64,
-    text: LastText,
+    /// How far the run has come; a restart goes back.
+    standing: Standing,
+    /// Results that the last restart counted as never read.
+    lost_unread: u64,
+    /// The furthest that it had come: what is done before it again is paid again.
+    furthest: Furthest,
     overflowed: bool,
     endless: bool,
     instructed: bool,
     batch_ran: bool,
-    /// Lost model calls and executions that are still to be paid again.
-    model_debt: u64,
-    call_debt: u64,
     keeps_durable: bool,
+}
+
+/// The most requests and executions that a run had behind it, in whichever process.
+#[derive(Clone, Copy, Default)]
+struct Furthest {
+    model_calls: u64,
+    tool_calls: u64,
 }
 
 /// Why the loop left its normal course.
@@ -120,12 +157,20 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
             .engine
             .advance(config, course.now, EngineEvent::Start, witness);
         for _ in 0..MAX_ACTIONS {
-            witness.acted(course.now, &action);
+            if T::ACTIVE {
+                let books = Books {
+                    billed: course.record.billed,
+                    ledger: self.engine.ledger(config),
+                    counters: self.engine.counters(),
+                };
+                witness.acted(course.now, &action, &books);
+            }
             if let Action::Finish(ending) = action {
                 return self.finish(plan, config, world, course, &ending);
             }
-            if course.record.model_calls >= MAX_MODEL_CALLS
-                && matches!(action, Action::CallModel(_))
+            let is_request = matches!(action, Action::CallModel(_));
+            if (course.record.model_calls >= MAX_MODEL_CALLS && is_request)
+                || course.record.kills >= MAX_KILLS
             {
                 course.endless = true;
                 return self.finish(plan, config, world, course, &ENDLESS);
@@ -151,26 +196,22 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
     ) -> Died {
         let event = match *action {
             Action::CallModel(request) => {
-                let reply = world.request(&request, course.now);
-                let first = course.record.model_calls + 1;
+                let before = Before {
+                    requests: course.record.model_calls,
+                    kills: course.record.kills,
+                };
+                let reply = world.request(&request, course.now, before);
                 course.bill(&request, &reply);
+                course.mark_request(plan.facts, &request, &reply, world.proposed());
                 witness.replied(course.now, &request, &reply, world.proposed());
-                let last = course.record.model_calls;
-                if course.keeps_durable
-                    && world
-                        .kills()
-                        .after_model(course.record.kills, first, last, reply.kill_word)
-                {
+                if reply.died {
                     course.record.seen.mark(Event::KillInModelCall);
                     return Died::Yes {
                         tail_word: reply.tail_word,
                     };
                 }
-                if course.keeps_durable {
-                    self.durable.flush_answers();
-                    if matches!(reply.outcome, ReplyOutcome::Turn { .. }) {
-                        self.durable.propose(world.proposed());
-                    }
+                if course.keeps_durable && matches!(reply.outcome, ReplyOutcome::Turn { .. }) {
+                    self.durable.propose(world.proposed());
                 }
                 course.turn(&reply, world.proposed().len() as u64);
                 engine_event(plan.family, &reply, world.proposed())
@@ -178,10 +219,10 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
             Action::RunCall { index, recovered } => {
                 let call = self.engine.calls()[index as usize];
                 let (ran, died) = self.execute(plan, world, course, &call, recovered, witness);
+                course.now += ran.latency;
                 if let Died::Yes { .. } = died {
                     return died;
                 }
-                course.now += ran.latency;
                 EngineEvent::CallDone(ran.result)
             }
             Action::RunBatch {
@@ -232,14 +273,11 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
             }
             Action::Notify(notice) => {
                 world.notify(&notice);
-                if course.keeps_durable {
-                    self.durable.flush_answers();
-                }
                 course.notice(&notice);
                 EngineEvent::Done
             }
-            Action::Save(kind) => {
-                self.save(plan, config, world, course, kind);
+            Action::Save(_) => {
+                self.save(plan, config, world, course);
                 EngineEvent::Done
             }
             Action::Record(_) => {
@@ -256,7 +294,11 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                 }
                 EngineEvent::Done
             }
-            Action::EstimatePrompt => EngineEvent::PromptEstimated(world.estimate()),
+            Action::EstimatePrompt => {
+                let tokens = world.estimate();
+                witness.estimated(tokens);
+                EngineEvent::PromptEstimated(tokens)
+            }
             Action::Wait(pause) => {
                 course.now += pause;
                 EngineEvent::Done
@@ -283,7 +325,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         if recovered && let Some(mut ran) = self.durable.stored(call.id) {
             world.replay(call, &ran);
             ran.latency = 0;
-            course.joined();
+            course.rejoined();
             self.durable.answer(HistoryEntry::Result {
                 call: *call,
                 result: ran.result,
@@ -302,7 +344,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                     .after_tool(course.record.kills, execution, ran.kill_word)
             {
                 course.record.seen.mark(Event::KillMidBatch);
-                let tail_word = ran.kill_word.wrapping_mul(0x9E37_79B9);
+                let tail_word = another(ran.kill_word, purpose::TAIL_LOSS);
                 return (ran, Died::Yes { tail_word });
             }
             if stores_outcomes(plan.family) {
@@ -322,7 +364,6 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         config: &E::Config,
         world: &W,
         course: &mut Course,
-        kind: CheckpointKind,
     ) {
         course.record.checkpoints += 1;
         course.record.checkpoint_bytes += world.context_tokens().saturating_mul(4);
@@ -330,18 +371,10 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         if !course.keeps_durable {
             return;
         }
-        if !matches!(
-            kind,
-            CheckpointKind::MidBatch { .. } | CheckpointKind::ToolPending
-        ) {
-            self.durable.flush_answers();
-        }
         let slot = self.durable.next_slot();
         self.engine.save(config, &mut slot.checkpoint);
         slot.mark = world.mark();
-        slot.model_calls = course.record.model_calls;
-        slot.tool_calls = course.record.tool_calls;
-        slot.unread = course.unread;
+        slot.standing = course.standing;
         self.durable.commit();
     }
 
@@ -358,7 +391,8 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         witness.killed(course.now);
         course.record.kills += 1;
         course.record.untouched = false;
-        course.now += world.kills().downtime(tail_word);
+        let downtime = world.kills().downtime(tail_word);
+        course.now += downtime;
         let tail_lost = world.kills().loses_tail(tail_word)
             && match plan.family {
                 Family::UsageLimits => self.durable.journal.pop().is_some(),
@@ -369,20 +403,17 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         }
         let slot = self.durable.restore();
         world.rewind(&slot.mark);
-        course.model_debt += course.record.model_calls - slot.model_calls;
-        course.call_debt += if stores_outcomes(plan.family) {
-            self.durable
-                .unstored_since(slot.tool_calls, course.record.tool_calls)
-        } else {
-            course.record.tool_calls - slot.tool_calls
+        course.go_back(&slot.standing);
+        let durable = self.durable.durable();
+        let from_checkpoint = durable.checkpoint.is_some();
+        self.engine = E::resume(config, durable);
+        let resumption = Resumption {
+            from_checkpoint,
+            tail_lost,
+            downtime,
+            calls: self.engine.calls(),
         };
-        course.record.unread_results += course.unread.saturating_sub(slot.unread);
-        course.unread = slot.unread;
-        course.open = 0;
-        course.instructed = false;
-        course.text = LastText::default();
-        self.engine = E::resume(config, self.durable.durable());
-        witness.resumed(course.now, tail_lost);
+        witness.resumed(course.now, &resumption);
         self.engine
             .advance(config, course.now, EngineEvent::Start, witness)
     }
@@ -404,7 +435,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         } else {
             judge(
                 ending,
-                &course.text,
+                &course.standing.text,
                 course.overflowed,
                 world.ended_without_answer(),
             )
@@ -412,7 +443,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         record.outcome = outcome;
         record.cause = cause;
         record.limiter = ending.limiter;
-        record.unread_results += course.unread;
+        record.unread_results += course.standing.unread;
         record.evidence = world.evidence();
         record.evidence_entries = world.evidence_entries();
         record.ledger = ledger;
@@ -482,20 +513,34 @@ fn engine_event<'a>(family: Family, reply: &Reply, calls: &'a [Call]) -> EngineE
     }
 }
 
+/// A request that shows the model the results before it: it was worked on, or charged.
+fn carries_results(reply: &Reply) -> bool {
+    let worked_on = matches!(reply.outcome, ReplyOutcome::Turn { .. });
+    reply.requests > 0 && (worked_on || reply.billed > Money::ZERO || reply.usage.input > 0)
+}
+
+/// The request leaves the model nothing to do but to answer.
+fn asks_for_answer(request: &ModelRequest) -> bool {
+    let told = matches!(
+        request.instruction,
+        Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_))
+    );
+    told || matches!(request.tools, Tools::Withheld | Tools::Absent)
+}
+
 impl Course {
     fn new(keeps_durable: bool) -> Course {
         Course {
             now: 0,
             record: RunRecord::default(),
             open: 0,
-            unread: 0,
-            text: LastText::default(),
+            standing: Standing::default(),
+            lost_unread: 0,
+            furthest: Furthest::default(),
             overflowed: false,
             endless: false,
             instructed: false,
             batch_ran: false,
-            model_debt: 0,
-            call_debt: 0,
             keeps_durable,
         }
     }
@@ -513,27 +558,68 @@ impl Course {
         record.written_tokens += reply.usage.cache_write;
         record.output_tokens += reply.usage.output;
         record.reasoning_tokens += reply.usage.reasoning.unwrap_or(0);
-        record.seen.0 |= reply.seen.0;
-        if request.attempt > 1 {
-            record.seen.mark(Event::Retry);
-        }
-        match request.instruction {
-            Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_)) => {
-                record.seen.mark(Event::SynthesisAnnounced);
-            }
-            Some(Instruction::ReserveSummary { .. }) => record.seen.mark(Event::SummaryTurn),
-            _ => {}
-        }
-        self.instructed = request.instruction.is_some();
-        record.untouched &= !self.instructed
-            && request.tools == Tools::All
-            && !reply.seen.has(Event::TruncatedTurn);
-        if self.model_debt > 0 {
-            self.model_debt -= u64::from(reply.requests).min(self.model_debt);
+        let standing = &mut self.standing;
+        if standing.model_calls < self.furthest.model_calls {
             record.repaid += reply.billed;
         }
-        if reply.usage.input > 0 {
-            self.unread = 0;
+        standing.model_calls += u64::from(reply.requests);
+        self.furthest.model_calls = self.furthest.model_calls.max(standing.model_calls);
+        if carries_results(reply) {
+            standing.unread = 0;
+            standing.carries += 1;
+        }
+    }
+
+    /// Marks the rare events of a request and of what came back.
+    fn mark_request(
+        &mut self,
+        facts: &Facts,
+        request: &ModelRequest,
+        reply: &Reply,
+        calls: &[Call],
+    ) {
+        self.instructed = request.instruction.is_some();
+        self.record.untouched &= !self.instructed && request.tools == Tools::All;
+        let seen = &mut self.record.seen;
+        seen.0 |= reply.seen.0;
+        if request.attempt > 1 {
+            seen.mark(Event::Retry);
+        }
+        let planned = match request.instruction {
+            Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_)) => {
+                seen.mark(Event::SynthesisAnnounced);
+                facts.output_cap
+            }
+            Some(Instruction::ReserveSummary { .. }) => {
+                seen.mark(Event::SummaryTurn);
+                facts.closing_output_cap
+            }
+            Some(Instruction::Drained { .. }) => facts.closing_output_cap,
+            None => facts.output_cap,
+        };
+        if request
+            .output_cap
+            .is_some_and(|cap| planned.is_none_or(|planned| cap < planned))
+        {
+            seen.mark(Event::OutputClamped);
+        }
+        let ReplyOutcome::Turn { text, finish, .. } = reply.outcome else {
+            if reply.outcome == ReplyOutcome::Overflow {
+                seen.mark(Event::ContextOverflow);
+            }
+            return;
+        };
+        if finish == Finish::Length {
+            seen.mark(Event::TruncatedTurn);
+            self.record.untouched = false;
+        }
+        if asks_for_answer(request) {
+            if !calls.is_empty() && !calls.iter().any(|call| call.terminal) {
+                seen.mark(Event::ToolCallInClosingTurn);
+            }
+            if calls.is_empty() && text == Text::Absent {
+                seen.mark(Event::EmptyClosingTurn);
+            }
         }
     }
 
@@ -544,7 +630,8 @@ impl Course {
                 self.close_batch();
                 self.open = calls;
                 self.record.messages += 1;
-                self.text.turn(text, finish == Finish::Length, calls > 0);
+                let cut = finish == Finish::Length;
+                self.standing.text.turn(text, cut, calls > 0);
             }
             ReplyOutcome::Overflow => self.overflowed = true,
             ReplyOutcome::Fault { .. } => {}
@@ -567,18 +654,45 @@ impl Course {
         record.tool_calls += 1;
         record.billed += ran.result.cost;
         record.largest_tool_cost = record.largest_tool_cost.max(ran.result.cost);
-        if self.call_debt > 0 {
-            self.call_debt -= 1;
+        if self.standing.tool_calls < self.furthest.tool_calls {
             record.repaid_calls += 1;
             record.repaid += ran.result.cost;
+        }
+        self.standing.tool_calls += 1;
+        self.furthest.tool_calls = self.furthest.tool_calls.max(self.standing.tool_calls);
+        self.joined();
+    }
+
+    /// A stored outcome takes the place of an execution: its result is not lost after all.
+    fn rejoined(&mut self) {
+        self.standing.tool_calls += 1;
+        if self.lost_unread > 0 {
+            self.lost_unread -= 1;
+            self.record.unread_results -= 1;
         }
         self.joined();
     }
 
     fn joined(&mut self) {
         self.batch_ran = true;
-        self.unread += 1;
+        self.standing.unread += 1;
         self.record.messages += 1;
+    }
+
+    /// A restart: the run stands where its checkpoint stood.
+    fn go_back(&mut self, standing: &Standing) {
+        // A lost request carried all results of the conversation, those of the checkpoint as well.
+        let carried = self.standing.carries > standing.carries;
+        let still_unread = if carried { 0 } else { standing.unread };
+        self.lost_unread = self.standing.unread.saturating_sub(still_unread);
+        self.record.unread_results += self.lost_unread;
+        self.standing = Standing {
+            unread: still_unread,
+            carries: self.standing.carries,
+            ..*standing
+        };
+        self.open = 0;
+        self.instructed = false;
     }
 
     fn answered(&mut self, verdict: Verdict, limiter: Limiter, calls: u64) {
@@ -627,8 +741,22 @@ impl Course {
             Reason::DeadlineExceeded | Reason::CancelledDeadline | Reason::Timeout => {
                 seen.mark(Event::DeadlineHit)
             }
-            Reason::BudgetExceeded if self.text.is_answer() => seen.mark(Event::AnswerDiscarded),
             _ => {}
+        }
+        if self.standing.text.is_answer()
+            && ending.output == Output::None
+            && matches!(
+                ending.reason,
+                Reason::BudgetExceeded
+                    | Reason::DeadlineExceeded
+                    | Reason::CancelledDeadline
+                    | Reason::MaxCost
+                    | Reason::MaxInputTokens
+                    | Reason::MaxOutputTokens
+                    | Reason::MaxTotalTokens
+            )
+        {
+            seen.mark(Event::AnswerDiscarded);
         }
         if self
             .record

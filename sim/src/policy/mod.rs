@@ -12,6 +12,7 @@ use holdback_scenarios::policy::Family;
 use crate::luck::Chance;
 
 pub use compile::{CompileError, Ledger, compile};
+pub(crate) use compile::{doubles, run_limits_of};
 pub use names::ToolNames;
 
 /// What a world and the tally know of a policy.
@@ -25,6 +26,11 @@ pub struct Facts {
     pub already_spent: Money,
     /// Time after which a run is late.
     pub time_limit: Option<Micros>,
+    /// The output cap of an ordinary request, where the policy sets one: a smaller one on the wire was
+    /// clamped by money.
+    pub output_cap: Option<u64>,
+    /// The output cap of a request that asks for the summary.
+    pub closing_output_cap: Option<u64>,
     /// Evidence entries that a contract asks for.
     pub min_entries: Option<u64>,
     /// The terminal tool, if the policy has one.
@@ -40,6 +46,8 @@ impl Default for Facts {
             money_cap: None,
             already_spent: Money::ZERO,
             time_limit: None,
+            output_cap: None,
+            closing_output_cap: None,
             min_entries: None,
             terminal_tool: None,
             typed: Chance::new(1.0),

@@ -17,6 +17,7 @@ pub use synthetic::{Compiled, Synthetic};
 pub use twin::twin_evidence;
 
 use crate::driver::KillPlan;
+use crate::luck::{TOOL_WORDS, another, purpose, tool};
 use crate::policy::Facts;
 use crate::tally::Seen;
 
@@ -35,15 +36,15 @@ pub trait World {
     fn kills(&self) -> &KillPlan;
 
     /// Estimates the next request, in tokens.
-    fn estimate(&self) -> f64;
+    fn estimate(&mut self) -> f64;
 
-    /// The request that is sent now.
-    fn request(&mut self, request: &ModelRequest, now: Micros) -> Reply;
+    /// The request that is sent now, and those that the transport sends again below the engine.
+    fn request(&mut self, request: &ModelRequest, now: Micros, before: Before) -> Reply;
 
     /// The calls that the last completed turn proposes.
     fn proposed(&self) -> &[Call];
 
-    /// Runs a call. Running it again gives the same result.
+    /// Runs a call. Running it again gives the same result, but other luck of dying behind it.
     fn run(&mut self, call: &Call) -> Ran;
 
     /// Puts the stored outcome of a call into the conversation instead of running it again.
@@ -79,6 +80,23 @@ pub trait World {
     }
 }
 
+/// What has happened in the run before a request; decides about planned kills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// Requests sent.
+    pub requests: u64,
+    /// Times that the process died.
+    pub kills: u64,
+}
+
+impl Before {
+    /// So many kills that no more can follow.
+    pub const IMMORTAL: Before = Before {
+        requests: 0,
+        kills: u64::MAX,
+    };
+}
+
 /// What came back for a request (all its requests below the engine together).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reply {
@@ -86,7 +104,8 @@ pub struct Reply {
     pub outcome: ReplyOutcome,
     /// What the engine is told about usage; `None` where the provider reports nothing.
     pub told: Option<Usage>,
-    /// What the engine is told as cost.
+    /// What the engine is told as cost: the usage it is told at the model's plain price, for the
+    /// ledgers know no price tiers.
     pub told_cost: Money,
     /// What the provider charges.
     pub billed: Money,
@@ -100,8 +119,8 @@ pub struct Reply {
     pub latency: Micros,
     /// Rare events.
     pub seen: Seen,
-    /// Luck of dying behind this request.
-    pub kill_word: u32,
+    /// The process died behind the last of its requests: billed, not recorded.
+    pub died: bool,
     /// Luck of losing the newest durable item, and of how long the restart takes.
     pub tail_word: u32,
 }
@@ -136,6 +155,32 @@ pub struct Ran {
     pub result: CallResult,
     /// How long it took.
     pub latency: Micros,
-    /// Luck of dying behind this call; the low half decides about the newest durable item.
+    /// Luck of dying behind this call, and of losing the newest durable item.
     pub kill_word: u32,
+}
+
+/// The luck of dying behind an execution of a call that ran so many times before.
+fn kill_word(words: &[u32; TOOL_WORDS], ran_before: u32) -> u32 {
+    let first = words[tool::KILL];
+    match ran_before {
+        0 => first,
+        again => another(first, purpose::SECOND_EXECUTION + again - 1),
+    }
+}
+
+/// A report that tells a multiple of what is true.
+fn scaled(usage: Usage, cost: Money, factor: f64) -> (Option<Usage>, Money) {
+    if factor == 1.0 {
+        return (Some(usage), cost);
+    }
+    let tokens = |tokens: u64| (tokens as f64 * factor + 0.5) as u64;
+    let told = Usage {
+        input: tokens(usage.input),
+        cached: tokens(usage.cached),
+        cache_write: tokens(usage.cache_write),
+        output: tokens(usage.output),
+        reasoning: usage.reasoning.map(tokens),
+    };
+    let cost = Money::from_picos((cost.picos() as f64 * factor).round() as i128);
+    (Some(told), cost)
 }

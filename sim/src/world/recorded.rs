@@ -9,7 +9,7 @@ use holdback_engine::protocol::{
 };
 use holdback_scenarios::price::Price;
 
-use super::{Ran, Reply, ReplyOutcome, World};
+use super::{Before, Ran, Reply, ReplyOutcome, World};
 use crate::driver::KillPlan;
 use crate::luck::{Chance, Luck, LuckKey, model, tool};
 use crate::policy::Facts;
@@ -232,7 +232,7 @@ impl World for Recorded<'_> {
         &self.kills
     }
 
-    fn estimate(&self) -> f64 {
+    fn estimate(&mut self) -> f64 {
         let at = self
             .talk
             .position
@@ -243,7 +243,7 @@ impl World for Recorded<'_> {
             .map_or(0.0, |turn| turn.usage.input as f64)
     }
 
-    fn request(&mut self, request: &ModelRequest, _now: Micros) -> Reply {
+    fn request(&mut self, request: &ModelRequest, _now: Micros, _before: Before) -> Reply {
         let words = *self.luck.model();
         self.proposed.clear();
         let obeys = self.obeys(request, &words);
@@ -379,7 +379,7 @@ fn reply(outcome: ReplyOutcome, charge: Option<(Usage, Money)>) -> Reply {
         requests: u32::from(charge.is_some()),
         latency: 0,
         seen: Seen::default(),
-        kill_word: u32::MAX,
+        died: false,
         tail_word: u32::MAX,
     }
 }

@@ -8,15 +8,15 @@ use holdback_engine::protocol::{
     ModelRequest, Notice, Signature, Text, ToolId, Tools, Usage, Verdict,
 };
 use holdback_engine::signature;
-use holdback_scenarios::Scenario;
 use holdback_scenarios::policy::Family;
 use holdback_scenarios::script::{
     Act, Args, Bill, OnEnd, Script, ScriptCall, ScriptFault, ScriptTurn,
 };
+use holdback_scenarios::{Quantity, Scenario};
 
-use super::{Ran, Reply, ReplyOutcome, World};
+use super::{Before, Ran, Reply, ReplyOutcome, World, kill_word, scaled};
 use crate::driver::KillPlan;
-use crate::luck::{Chance, Luck, LuckKey, model, tool};
+use crate::luck::{Chance, Luck, LuckKey, model, tool, uniform};
 use crate::policy::{Facts, ToolNames};
 use crate::tally::{Event, Seen};
 
@@ -37,6 +37,8 @@ pub struct Scripted<'s> {
     known: Vec<Known>,
     /// Digests of the successful results in the conversation.
     digests: Vec<Digest>,
+    /// Position of the script's last turn with calls, which `on_end` may go on with.
+    last_calls: Option<usize>,
     talk: ScriptTalk,
 }
 
@@ -73,6 +75,8 @@ struct Known {
     latency: Micros,
     tokens: u64,
     words: [u32; crate::luck::TOOL_WORDS],
+    /// Executions.
+    ran: u32,
 }
 
 impl<'s> Scripted<'s> {
@@ -93,6 +97,12 @@ impl<'s> Scripted<'s> {
             proposed: Vec::new(),
             known: Vec::new(),
             digests: Vec::new(),
+            last_calls: (0..script.len()).rev().find(|at| {
+                matches!(
+                    script.turn(*at).map(|turn| &turn.act),
+                    Some(Act::Calls { .. })
+                )
+            }),
             talk: ScriptTalk::default(),
         }
     }
@@ -100,18 +110,29 @@ impl<'s> Scripted<'s> {
     /// The scripted turn of a position, past the end the one that `on_end` asks for.
     fn scripted(&self, position: usize) -> Planned<'s> {
         if let Some(turn) = self.script.turn(position) {
-            return Planned::Turn(turn, Repetition::Never);
+            // What is repeated past the end is this very turn.
+            let is_first = self.script.on_end == OnEnd::Repeat && self.last_calls == Some(position);
+            return Planned::Turn(
+                turn,
+                if is_first {
+                    Repetition::Same
+                } else {
+                    Repetition::Never
+                },
+            );
         }
         match self.script.on_end {
             OnEnd::Answer => Planned::Answer(self.script.last()),
             OnEnd::Stop => Planned::Nothing(self.script.last()),
-            OnEnd::Hungry | OnEnd::Repeat => match self.script.last_with_calls() {
-                Some(turn) if self.script.on_end == OnEnd::Repeat => {
-                    Planned::Turn(turn, Repetition::Same)
+            OnEnd::Hungry | OnEnd::Repeat => {
+                match self.last_calls.and_then(|at| self.script.turn(at)) {
+                    Some(turn) if self.script.on_end == OnEnd::Repeat => {
+                        Planned::Turn(turn, Repetition::Same)
+                    }
+                    Some(turn) => Planned::Turn(turn, Repetition::Fresh),
+                    None => Planned::Answer(self.script.last()),
                 }
-                Some(turn) => Planned::Turn(turn, Repetition::Fresh),
-                None => Planned::Answer(self.script.last()),
-            },
+            }
         }
     }
 
@@ -129,7 +150,11 @@ impl<'s> Scripted<'s> {
         }
         let told = matches!(
             request.instruction,
-            Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_))
+            Some(
+                Instruction::SynthesisOnly(_)
+                    | Instruction::FinalTurn(_)
+                    | Instruction::Drained { .. }
+            )
         );
         if told && obeys(compliance.synthesis_only.get(), model::SYNTHESIS_ONLY) {
             return self.closing(position);
@@ -148,12 +173,14 @@ impl<'s> Scripted<'s> {
         Planned::Closing(&self.script.closing[self.talk.closing.min(last)])
     }
 
-    fn propose(&mut self, calls: &[ScriptCall], repetition: Repetition, turn: usize) {
+    fn propose(&mut self, calls: &[ScriptCall], repetition: Repetition) {
         for (at, call) in calls.iter().enumerate() {
             let id = self.known.len() as u32;
             let (tool, known_tool) = self.names.resolve(&call.tool);
-            let stable = matches!(repetition, Repetition::Same).then_some((turn, at));
-            let fresh = fresh_identity(id, stable);
+            let fresh = match repetition {
+                Repetition::Same => repeated_identity(at),
+                Repetition::Never | Repetition::Fresh => fresh_identity(id),
+            };
             let (raw, canonical, denial) = match &call.args {
                 Args::Given { value, raw } if !matches!(repetition, Repetition::Fresh) => (
                     signature::raw(&call.tool, raw),
@@ -187,7 +214,7 @@ impl<'s> Scripted<'s> {
                 tool_spec.map_or(0, |spec| {
                     let seconds = spec
                         .latency_s
-                        .quantile(crate::luck::uniform(words[tool::LATENCY_OR_WINDOW]));
+                        .quantile(uniform(words[tool::LATENCY_OR_WINDOW]));
                     (seconds * 1e6 + 0.5) as Micros
                 })
             };
@@ -201,9 +228,10 @@ impl<'s> Scripted<'s> {
                 latency: call.latency.unwrap_or_else(drawn_latency),
                 tokens: tool_spec.map_or(0, |spec| {
                     spec.result_tokens
-                        .quantile_count(crate::luck::uniform(words[tool::SIZE]))
+                        .quantile_count(uniform(words[tool::SIZE]))
                 }),
                 words,
+                ran: 0,
             });
             self.proposed.push(Call {
                 id,
@@ -212,7 +240,7 @@ impl<'s> Scripted<'s> {
                 canonical_signature: canonical,
                 denial_key: denial,
                 denied: call.denied,
-                parallel: known_tool && tool_spec.is_none_or(|spec| spec.parallel),
+                parallel: !call.denied && tool_spec.is_some_and(|spec| spec.parallel),
                 terminal: self.facts.terminal_tool == Some(tool),
             });
         }
@@ -220,7 +248,7 @@ impl<'s> Scripted<'s> {
 
     fn propose_terminal(&mut self, tool: ToolId) {
         let id = self.known.len() as u32;
-        let fresh = fresh_identity(id, None);
+        let fresh = fresh_identity(id);
         self.known.push(Known {
             status: CallStatus::Succeeded,
             digest: Digest(fresh),
@@ -229,6 +257,7 @@ impl<'s> Scripted<'s> {
             latency: 0,
             tokens: 0,
             words: *self.luck.tool(),
+            ran: 0,
         });
         self.proposed.push(Call {
             id,
@@ -251,7 +280,6 @@ impl<'s> Scripted<'s> {
             self.talk.entries += 1;
             return;
         }
-        self.digests.truncate(self.talk.digests);
         if !self.digests.contains(&known.digest) {
             self.digests.push(known.digest);
             self.talk.digests += 1;
@@ -260,12 +288,19 @@ impl<'s> Scripted<'s> {
     }
 
     /// What a turn is billed, with the output cap and the window applied where tokens are given;
-    /// `None` if the request does not fit the window. The flag says that the cap cut it.
-    fn charge(&self, bill: &Bill, request: &ModelRequest) -> Option<(Usage, Money, bool)> {
+    /// `None` if the request does not fit the window.
+    fn charge(&self, bill: &Bill, request: &ModelRequest) -> Option<Charge> {
         let model = &self.scenario.model;
         let tokens = match bill {
-            Bill::Nothing => return Some((Usage::default(), Money::ZERO, false)),
-            Bill::Cost { cost, tokens } => return Some((usage_of(tokens), *cost, false)),
+            Bill::Nothing => return Some(Charge::default()),
+            Bill::Cost { cost, tokens } => {
+                return Some(Charge {
+                    usage: usage_of(tokens),
+                    billed: *cost,
+                    plain: *cost,
+                    cut: false,
+                });
+            }
             Bill::Tokens(tokens) => tokens,
         };
         let mut usage = usage_of(tokens);
@@ -284,16 +319,29 @@ impl<'s> Scripted<'s> {
         }
         let cut = usage.output > cap;
         usage.output = usage.output.min(cap);
-        let price = match model.long_context {
-            Some(long) if usage.input > long.above_tokens => Some(long.price),
-            _ => model.price,
+        let plain = model.price.map_or(Money::ZERO, |price| price.cost(&usage));
+        let billed = match model.long_context {
+            Some(long) if usage.input > long.above_tokens => long.price.cost(&usage),
+            _ => plain,
         };
-        Some((
+        Some(Charge {
             usage,
-            price.map_or(Money::ZERO, |price| price.cost(&usage)),
+            billed,
+            plain,
             cut,
-        ))
+        })
     }
+}
+
+/// What a scripted turn is charged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Charge {
+    usage: Usage,
+    billed: Money,
+    /// At the model's plain price.
+    plain: Money,
+    /// The output cap cut it.
+    cut: bool,
 }
 
 /// What comes next.
@@ -328,13 +376,13 @@ fn usage_of(tokens: &holdback_scenarios::script::Tokens) -> Usage {
     }
 }
 
-fn fresh_identity(id: u32, stable: Option<(usize, usize)>) -> NonZeroU64 {
-    // Ids stay below 2^32, so stable identities cannot meet them.
-    let value = match stable {
-        Some((turn, at)) => 1 << 63 | (turn as u64) << 32 | at as u64,
-        None => u64::from(id),
-    };
-    NonZeroU64::MIN.saturating_add(value)
+fn fresh_identity(id: u32) -> NonZeroU64 {
+    NonZeroU64::MIN.saturating_add(u64::from(id))
+}
+
+/// The identity of a call of the repeated turn; ids stay below 2^32 and cannot meet it.
+fn repeated_identity(at: usize) -> NonZeroU64 {
+    NonZeroU64::MIN.saturating_add(1 << 32 | at as u64)
 }
 
 fn text_of(text: Option<&str>) -> Text {
@@ -361,7 +409,7 @@ impl World for Scripted<'_> {
         &self.kills
     }
 
-    fn estimate(&self) -> f64 {
+    fn estimate(&mut self) -> f64 {
         let turn = match self.scripted(self.talk.position) {
             Planned::Turn(turn, _) | Planned::Closing(turn) => Some(turn),
             Planned::Answer(turn) | Planned::Nothing(turn) => turn,
@@ -370,118 +418,71 @@ impl World for Scripted<'_> {
             Some(Bill::Tokens(tokens) | Bill::Cost { tokens, .. }) => tokens.input,
             _ => 0,
         };
-        (input as f64 * self.scenario.model.estimate_error.fixed().unwrap_or(1.0)).round()
+        let u = uniform(self.luck.peek_model()[model::ESTIMATE]);
+        (input as f64 * self.scenario.model.estimate_error.quantile(u)).round()
     }
 
-    fn request(&mut self, request: &ModelRequest, _now: Micros) -> Reply {
+    fn request(&mut self, request: &ModelRequest, _now: Micros, before: Before) -> Reply {
         let words = *self.luck.model();
         self.proposed.clear();
         if self.talk.window == Window::Due {
-            let obeys = Chance::new(self.scenario.model.compliance.window.get())
-                .happens(words[model::WINDOW]);
-            self.talk.window = if obeys {
-                Window::Obeys
-            } else {
-                Window::Ignores
-            };
+            self.settle_window(words[model::WINDOW]);
         }
         let planned = self.plan(request, &words);
-        let position = self.talk.position;
         self.talk.position += 1;
-        let (turn, repetition) = match planned {
-            Planned::Turn(turn, repetition) => (Some(turn), repetition),
+        let turn = match planned {
+            Planned::Turn(turn, _) => Some(turn),
             Planned::Closing(turn) => {
                 self.talk.closing += 1;
-                (Some(turn), Repetition::Never)
+                Some(turn)
             }
-            Planned::Answer(turn) | Planned::Nothing(turn) => (turn, Repetition::Never),
+            Planned::Answer(turn) | Planned::Nothing(turn) => turn,
         };
-        let mut seen = Seen::default();
         let bill = turn.map_or(Bill::Nothing, |turn| turn.bill);
-        let mut latency = turn.map_or(0, |turn| turn.latency);
-        let charged = self.charge(&bill, request);
-        let Some((usage, billed, cut)) = charged else {
-            seen.mark(Event::ContextOverflow);
-            return Reply {
-                outcome: ReplyOutcome::Overflow,
-                told: None,
-                told_cost: Money::ZERO,
-                billed: Money::ZERO,
-                usage: Usage::default(),
-                dearest: Money::ZERO,
-                requests: 1,
-                latency: 0,
-                seen,
-                kill_word: words[model::KILL],
-                tail_word: words[model::TAIL_LOSS],
-            };
-        };
-        self.talk.context = usage.input.saturating_add(usage.output);
-        let outcome = match planned {
-            Planned::Nothing(_) => turn_of(Text::Absent, cut),
-            Planned::Answer(_) => self.answer(Text::Content, cut, request),
-            Planned::Turn(turn, _) | Planned::Closing(turn) => match &turn.act {
-                Act::Calls { calls, text } => {
-                    if !cut {
-                        let at = position.min(self.script.len().saturating_sub(1));
-                        self.propose(calls, repetition, at);
-                    }
-                    turn_of(
-                        if cut {
-                            Text::Content
-                        } else {
-                            text_of(text.as_deref())
-                        },
-                        cut,
-                    )
-                }
-                Act::Answer(text) => self.answer(text_of(Some(text)), cut, request),
-                Act::Say(text) => turn_of(text_of(Some(text)), cut),
-                Act::Fault { fault, text } => {
-                    if *fault == ScriptFault::Stall {
-                        latency = request
-                            .idle_timeout
-                            .unwrap_or(LONGEST_SILENCE)
-                            .min(LONGEST_SILENCE);
-                        seen.mark(Event::Stall);
-                    }
-                    if *fault == ScriptFault::RateLimit {
-                        seen.mark(Event::RateLimited);
-                    }
-                    fault_of(*fault, text.as_deref())
-                }
-            },
-        };
-        if matches!(
-            outcome,
-            ReplyOutcome::Turn {
-                finish: Finish::Length,
-                ..
-            }
-        ) {
-            seen.mark(Event::TruncatedTurn);
-        }
-        if matches!(request.tools, Tools::Withheld | Tools::Absent) && !self.proposed.is_empty() {
-            seen.mark(Event::ToolCallInClosingTurn);
-        }
-        if matches!(planned, Planned::Nothing(_)) && request.instruction.is_some() {
-            seen.mark(Event::EmptyClosingTurn);
-        }
-        let told = (bill != Bill::Nothing || matches!(outcome, ReplyOutcome::Turn { .. }))
-            .then_some(usage);
-        Reply {
-            outcome,
-            told,
-            told_cost: billed,
-            billed,
-            usage,
-            dearest: billed,
+        let mut reply = Reply {
+            outcome: ReplyOutcome::Overflow,
+            told: None,
+            told_cost: Money::ZERO,
+            billed: Money::ZERO,
+            usage: Usage::default(),
+            dearest: Money::ZERO,
             requests: 1,
-            latency,
-            seen,
-            kill_word: words[model::KILL],
+            latency: 0,
+            seen: Seen::default(),
+            died: self
+                .kills
+                .after_model(before.kills, before.requests + 1, words[model::KILL]),
             tail_word: words[model::TAIL_LOSS],
+        };
+        let Some(charge) = self.charge(&bill, request) else {
+            return reply;
+        };
+        reply.usage = charge.usage;
+        reply.billed = charge.billed;
+        reply.dearest = charge.billed;
+        reply.latency = turn.map_or(0, |turn| turn.latency);
+        let usage = &charge.usage;
+        let visible = usage.output - usage.reasoning.unwrap_or(0).min(usage.output);
+        self.talk.context = usage.input.saturating_add(visible);
+        reply.outcome = match planned {
+            Planned::Nothing(_) => turn_of(Text::Absent, charge.cut),
+            Planned::Answer(_) => self.answer(Text::Content, charge.cut, request),
+            Planned::Turn(turn, repetition) => {
+                self.act(&turn.act, repetition, &charge, request, &words, &mut reply)
+            }
+            Planned::Closing(turn) => {
+                let never = Repetition::Never;
+                self.act(&turn.act, never, &charge, request, &words, &mut reply)
+            }
+        };
+        if let ReplyOutcome::Turn { typed, .. } = &mut reply.outcome {
+            *typed = *typed && self.facts.typed.happens(words[model::RETRY_AFTER]);
         }
+        let is_turn = matches!(reply.outcome, ReplyOutcome::Turn { .. });
+        if bill != Bill::Nothing || is_turn {
+            (reply.told, reply.told_cost) = self.report(&words, &charge);
+        }
+        reply
     }
 
     fn proposed(&self) -> &[Call] {
@@ -490,6 +491,7 @@ impl World for Scripted<'_> {
 
     fn run(&mut self, call: &Call) -> Ran {
         let known = self.known[call.id as usize];
+        self.known[call.id as usize].ran += 1;
         self.learn(&known, known.status);
         Ran {
             result: CallResult {
@@ -499,7 +501,7 @@ impl World for Scripted<'_> {
                 cost: known.cost,
             },
             latency: known.latency,
-            kill_word: known.words[tool::KILL],
+            kill_word: kill_word(&known.words, known.ran),
         }
     }
 
@@ -515,12 +517,7 @@ impl World for Scripted<'_> {
     fn answered(&mut self, call: &Call, verdict: Verdict, _limiter: Limiter) {
         if verdict != Verdict::Denied || self.talk.window != Window::NotTold {
             let word = self.known[call.id as usize].words[tool::LATENCY_OR_WINDOW];
-            let obeys = Chance::new(self.scenario.model.compliance.window.get()).happens(word);
-            self.talk.window = if obeys {
-                Window::Obeys
-            } else {
-                Window::Ignores
-            };
+            self.settle_window(word);
         }
     }
 
@@ -555,6 +552,65 @@ impl World for Scripted<'_> {
 }
 
 impl Scripted<'_> {
+    fn settle_window(&mut self, word: u32) {
+        let obeys = Chance::new(self.scenario.model.compliance.window.get()).happens(word);
+        self.talk.window = if obeys {
+            Window::Obeys
+        } else {
+            Window::Ignores
+        };
+    }
+
+    /// What comes of a scripted turn.
+    fn act(
+        &mut self,
+        act: &Act,
+        repetition: Repetition,
+        charge: &Charge,
+        request: &ModelRequest,
+        words: &[u32; crate::luck::MODEL_WORDS],
+        reply: &mut Reply,
+    ) -> ReplyOutcome {
+        match act {
+            Act::Calls { .. } if charge.cut => turn_of(Text::Content, true),
+            Act::Calls { calls, text } => {
+                self.propose(calls, repetition);
+                turn_of(text_of(text.as_deref()), false)
+            }
+            Act::Answer(text) => self.answer(text_of(Some(text)), charge.cut, request),
+            Act::Say(text) => turn_of(text_of(Some(text)), charge.cut),
+            Act::Fault { fault, text } => {
+                match fault {
+                    ScriptFault::Stall => {
+                        let silence = request.idle_timeout.unwrap_or(LONGEST_SILENCE);
+                        reply.latency = silence.min(LONGEST_SILENCE);
+                        reply.seen.mark(Event::Stall);
+                    }
+                    ScriptFault::RateLimit => reply.seen.mark(Event::RateLimited),
+                    _ => {}
+                }
+                let retry_after = self.scenario.model.faults.retry_after_s.as_ref();
+                let told = |seconds: &Quantity| {
+                    (seconds.quantile(uniform(words[model::RETRY_AFTER])) * 1e6 + 0.5) as Micros
+                };
+                fault_of(*fault, text.as_deref(), retry_after.map(told))
+            }
+        }
+    }
+
+    /// What the engine is told of a charge.
+    fn report(
+        &self,
+        words: &[u32; crate::luck::MODEL_WORDS],
+        charge: &Charge,
+    ) -> (Option<Usage>, Money) {
+        let reporting = &self.scenario.model.reporting;
+        if Chance::new(reporting.missing.get()).happens(words[model::REPORTING]) {
+            return (None, Money::ZERO);
+        }
+        scaled(charge.usage, charge.plain, reporting.factor)
+    }
+
     /// An answer: through the terminal tool where the policy has one and the request offers it.
     fn answer(&mut self, text: Text, cut: bool, request: &ModelRequest) -> ReplyOutcome {
         match self.facts.terminal_tool {
@@ -575,7 +631,7 @@ fn turn_of(text: Text, cut: bool) -> ReplyOutcome {
     }
 }
 
-fn fault_of(fault: ScriptFault, text: Option<&str>) -> ReplyOutcome {
+fn fault_of(fault: ScriptFault, text: Option<&str>, retry_after: Option<Micros>) -> ReplyOutcome {
     let failed = |kind, produced_output| ReplyOutcome::Fault {
         kind,
         produced_output,
@@ -585,7 +641,7 @@ fn fault_of(fault: ScriptFault, text: Option<&str>) -> ReplyOutcome {
         ScriptFault::TransientAfterOutput => failed(FaultKind::Transient, true),
         ScriptFault::Permanent => failed(FaultKind::Permanent, false),
         ScriptFault::Protocol => failed(FaultKind::Protocol, false),
-        ScriptFault::RateLimit => failed(FaultKind::RateLimit { retry_after: None }, false),
+        ScriptFault::RateLimit => failed(FaultKind::RateLimit { retry_after }, false),
         ScriptFault::Stall => failed(FaultKind::Idle, false),
         ScriptFault::Empty => turn_of(Text::Absent, false),
         ScriptFault::Truncated => {

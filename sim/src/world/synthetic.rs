@@ -11,7 +11,7 @@ use holdback_scenarios::Scenario;
 use holdback_scenarios::price::Price;
 use holdback_scenarios::scenario::{Demand, TransportReported};
 
-use super::{Ran, Reply, ReplyOutcome, World};
+use super::{Before, Ran, Reply, ReplyOutcome, World, kill_word, scaled};
 use crate::driver::KillPlan;
 use crate::luck::{Chance, Luck, LuckKey, MODEL_WORDS, TOOL_WORDS, model, run, tool, uniform};
 use crate::policy::Facts;
@@ -20,8 +20,10 @@ use crate::tally::{Event, Seen};
 
 /// The longest that a silent stream is listened to where the policy sets no idle timeout.
 const LONGEST_SILENCE: Micros = 600_000_000;
-/// A rate limit that does not tell when to come back is over after a second.
-const RATE_LIMIT_PAUSE: Micros = 1_000_000;
+/// The transport waits a second before it sends a request again, unless the provider tells how long.
+const TRANSPORT_PAUSE: Micros = 1_000_000;
+/// The digest of a result that brings nothing new although the run has seen no other result.
+const NOTHING_NEW: Digest = Digest(NonZeroU64::MAX);
 
 /// A scenario made ready to be run many times.
 #[derive(Clone, Debug)]
@@ -32,17 +34,14 @@ pub struct Compiled {
     clamp_to_window: bool,
     max_output: Option<u64>,
     base_input: Sampler,
-    caching: bool,
-    cache_hit: Chance,
-    cache_hit_under_control: Chance,
-    cache_ttl: Micros,
+    cache: Option<Cache>,
     output: Sampler,
     reasoning: Sampler,
     final_output: Sampler,
     latency_us: Sampler,
     demand: Option<Sampler>,
     batch: Sampler,
-    estimate_error: f64,
+    estimate_error: Sampler,
     synthesis_only: Chance,
     tools_withheld: Chance,
     budget_notice: Chance,
@@ -64,6 +63,14 @@ pub struct Compiled {
     choice: Vec<u64>,
     record_tool: ToolId,
     kills: KillPlan,
+}
+
+/// How the provider caches input.
+#[derive(Clone, Copy, Debug)]
+struct Cache {
+    hit: Chance,
+    hit_under_control: Chance,
+    ttl: Micros,
 }
 
 #[derive(Clone, Debug)]
@@ -116,10 +123,11 @@ impl Compiled {
             clamp_to_window: model.clamp_to_window,
             max_output: model.max_output_tokens,
             base_input: Sampler::new(&model.base_input_tokens, 1.0),
-            caching: model.cache_hit.get() > 0.0,
-            cache_hit: Chance::new(model.cache_hit.get()),
-            cache_hit_under_control: Chance::new(model.cache_hit_under_control.get()),
-            cache_ttl: model.cache_ttl.unwrap_or(Micros::MAX),
+            cache: model.cache_hit.map(|hit| Cache {
+                hit: Chance::new(hit.get()),
+                hit_under_control: Chance::new(model.cache_hit_under_control.unwrap_or(hit).get()),
+                ttl: model.cache_ttl.unwrap_or(Micros::MAX),
+            }),
             output: Sampler::new(&model.output_tokens, 1.0),
             reasoning: Sampler::new(&model.reasoning_tokens, 1.0),
             final_output: Sampler::new(&model.final_output_tokens, 1.0),
@@ -129,7 +137,7 @@ impl Compiled {
                 Demand::Results(quantity) => Some(Sampler::new(quantity, 1.0)),
             },
             batch: Sampler::new(&model.batch, 1.0),
-            estimate_error: model.estimate_error.fixed().unwrap_or(1.0),
+            estimate_error: Sampler::new(&model.estimate_error, 1.0),
             synthesis_only: Chance::new(model.compliance.synthesis_only.get()),
             tools_withheld: Chance::new(model.compliance.tools_withheld.get()),
             budget_notice: Chance::new(model.compliance.budget_notice.get()),
@@ -241,29 +249,38 @@ pub struct Synthetic<'s> {
     /// Every call ever proposed in the run, by its id; kept through kills, so that a call that runs
     /// again keeps its draw.
     proposals: Vec<Proposal>,
-    /// Ids of calls that a tool or the permission policy answered, oldest first.
+    /// Origins of the calls that a tool or the permission policy answered, oldest first.
     answered: Vec<u32>,
+    /// By tool: its previous call failed.
+    failed_before: Vec<bool>,
     talk: Talk,
+    provider: Provider,
+}
+
+/// What the provider remembers of the run; no kill takes it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Provider {
+    /// Input of the last request that it worked on.
+    previous_input: u64,
+    last_request_end: Micros,
     /// Requests that a rate limit still refuses.
     storm_left: u64,
-    last_request_end: Micros,
 }
 
 /// The conversation, as far as it decides what happens next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Talk {
     context: u64,
-    previous_input: u64,
     answered: usize,
     evidence: u64,
     entries: u64,
     records_due: u32,
-    /// Bit i: tool i's previous call failed.
-    failed_before: u64,
     /// Obeys the budget notice.
     paces: Told,
     /// Obeys the window.
     finishes: Told,
+    /// Has proposed the entries that it records before it answers.
+    has_recorded: bool,
     /// Digest of the latest successful result.
     latest_digest: Option<Digest>,
 }
@@ -295,6 +312,21 @@ impl Told {
 struct Proposal {
     kind: ProposalKind,
     words: [u32; TOOL_WORDS],
+    /// What it brought when it ran: running it again, or repeating it, brings the same.
+    outcome: Option<Outcome>,
+    /// Executions.
+    ran: u32,
+}
+
+/// What a call brings.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    status: CallStatus,
+    digest: Option<Digest>,
+    /// Counts as evidence.
+    novel: bool,
+    /// Added to the context.
+    tokens: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,9 +358,9 @@ impl<'s> Synthetic<'s> {
             proposed: Vec::new(),
             proposals: Vec::new(),
             answered: Vec::new(),
+            failed_before: vec![false; scenario.tools.len()],
             talk: Talk::default(),
-            storm_left: 0,
-            last_request_end: 0,
+            provider: Provider::default(),
         }
     }
 
@@ -338,32 +370,38 @@ impl<'s> Synthetic<'s> {
 
     fn intent(&self, request: &ModelRequest, words: &[u32; MODEL_WORDS]) -> Intent {
         let answers = |chance: Chance, word: usize| chance.happens(words[word]);
-        if matches!(request.tools, Tools::Withheld | Tools::Absent) {
-            return if answers(self.scenario.tools_withheld, model::TOOLS_WITHHELD) {
+        if !offers_tools(request) {
+            let answers = answers(self.scenario.tools_withheld, model::TOOLS_WITHHELD);
+            return if answers || self.satisfied() {
                 Intent::Answer
             } else {
                 Intent::Nothing
             };
         }
-        let told = matches!(
-            request.instruction,
-            Some(Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_))
-        );
-        if told && answers(self.scenario.synthesis_only, model::SYNTHESIS_ONLY) {
-            return Intent::Answer;
-        }
-        if self.talk.finishes == Told::Obeys
-            || matches!(request.instruction, Some(Instruction::Drained { .. }))
+        let told = |instruction| match instruction {
+            Instruction::SynthesisOnly(_) | Instruction::FinalTurn(_) => Some(Intent::Answer),
+            Instruction::Drained { .. } => Some(self.finish()),
+            Instruction::ReserveSummary { .. } => None,
+        };
+        if let Some(intent) = request.instruction.and_then(told)
+            && answers(self.scenario.synthesis_only, model::SYNTHESIS_ONLY)
         {
-            return match self.records_owed() {
-                0 => Intent::Answer,
-                owed => Intent::Record(owed),
-            };
+            return intent;
         }
-        if self.satisfied() {
+        if self.talk.finishes == Told::Obeys {
+            self.finish()
+        } else if self.satisfied() {
             Intent::Answer
         } else {
             Intent::Plan
+        }
+    }
+
+    /// Records what it owes, once, then answers.
+    fn finish(&self) -> Intent {
+        match self.records_owed() {
+            owed if owed > 0 && !self.talk.has_recorded => Intent::Record(owed),
+            _ => Intent::Answer,
         }
     }
 
@@ -378,7 +416,7 @@ impl<'s> Synthetic<'s> {
         owed.min(1_000) as u32
     }
 
-    fn propose(&mut self, intent: Intent, batch_word: u32) {
+    fn propose(&mut self, intent: Intent, request: &ModelRequest, batch_word: u32) {
         match intent {
             Intent::Plan => {
                 let wanted = self.scenario.batch.count(batch_word).max(1);
@@ -396,11 +434,12 @@ impl<'s> Synthetic<'s> {
             }
             Intent::Record(entries) => {
                 self.talk.records_due = 0;
+                self.talk.has_recorded = true;
                 for _ in 0..entries {
                     self.propose_own(ProposalKind::RecordEvidence);
                 }
             }
-            Intent::Answer if self.facts.terminal_tool.is_some() => {
+            Intent::Answer if self.facts.terminal_tool.is_some() && offers_tools(request) => {
                 self.propose_own(ProposalKind::Terminal)
             }
             Intent::Answer | Intent::Nothing => {}
@@ -413,12 +452,7 @@ impl<'s> Synthetic<'s> {
         if earlier > 0 && self.scenario.repeat_call.happens(words[tool::REPEAT]) {
             let which = (u64::from(words[tool::WHICH]) * earlier) >> 32;
             let of = self.answered[which as usize];
-            let copied = self.proposals[of as usize];
-            let kind = match copied.kind {
-                ProposalKind::Fresh { .. } => ProposalKind::Repeat { of },
-                other => other,
-            };
-            return self.push(kind, words);
+            return self.push(ProposalKind::Repeat { of }, words);
         }
         let word = u64::from(words[tool::CHOICE]);
         let chosen = self.scenario.choice.iter().position(|below| word < *below);
@@ -437,7 +471,12 @@ impl<'s> Synthetic<'s> {
 
     fn push(&mut self, kind: ProposalKind, words: [u32; TOOL_WORDS]) {
         let id = self.proposals.len() as u32;
-        self.proposals.push(Proposal { kind, words });
+        self.proposals.push(Proposal {
+            kind,
+            words,
+            outcome: None,
+            ran: 0,
+        });
         let origin = self.origin(id);
         let identity = Signature(identity(origin));
         let (tool, denied, parallel) = match self.proposals[origin as usize].kind {
@@ -445,7 +484,7 @@ impl<'s> Synthetic<'s> {
                 let compiled = &self.scenario.tools[usize::from(tool)];
                 let denied =
                     uniform(self.proposals[origin as usize].words[tool::STATUS]) < compiled.denied;
-                (ToolId(tool), denied, compiled.parallel)
+                (ToolId(tool), denied, compiled.parallel && !denied)
             }
             ProposalKind::Terminal => (self.facts.terminal_tool.unwrap_or_default(), false, false),
             _ => (self.scenario.record_tool, false, true),
@@ -470,80 +509,99 @@ impl<'s> Synthetic<'s> {
         }
     }
 
-    /// Status, digest and context tokens of a call, without putting it into the conversation.
-    fn outcome(&self, call: &Call) -> (CallStatus, Option<Digest>, u64, bool) {
+    /// What a call brings, without putting it into the conversation.
+    fn outcome(&self, call: &Call) -> Outcome {
         let proposal = &self.proposals[call.id as usize];
-        let (of, repeats) = match proposal.kind {
-            ProposalKind::Fresh { .. } => (call.id, false),
-            ProposalKind::Repeat { of } => (of, true),
-            ProposalKind::RecordEvidence | ProposalKind::Terminal => {
-                return (
-                    CallStatus::Succeeded,
-                    Some(Digest(identity(call.id))),
-                    0,
-                    false,
-                );
-            }
+        if let Some(known) = proposal.outcome {
+            return known;
+        }
+        match proposal.kind {
+            ProposalKind::Fresh { tool } => self.drawn(call, usize::from(tool), &proposal.words),
+            ProposalKind::Repeat { of } => match self.proposals[of as usize].outcome {
+                Some(outcome) => Outcome {
+                    novel: false,
+                    ..outcome
+                },
+                None => unreachable!("only calls that ran are repeated"),
+            },
+            ProposalKind::RecordEvidence | ProposalKind::Terminal => Outcome {
+                status: CallStatus::Succeeded,
+                digest: Some(Digest(identity(call.id))),
+                novel: false,
+                tokens: 0,
+            },
+        }
+    }
+
+    /// One uniform decides: denied, then failed, then novel or seen before.
+    fn drawn(&self, call: &Call, at: usize, words: &[u32; TOOL_WORDS]) -> Outcome {
+        let tool = &self.scenario.tools[at];
+        let without_result = |status, tokens| Outcome {
+            status,
+            digest: None,
+            novel: false,
+            tokens,
         };
-        let words = &self.proposals[of as usize].words;
-        let tool = &self.scenario.tools[usize::from(call.tool.0)];
         if call.denied {
-            return (CallStatus::Denied, None, 0, false);
+            return without_result(CallStatus::Denied, 0);
         }
         let tokens = tool.result_tokens.count(words[tool::SIZE]);
-        // One uniform decides: denied, then failed, then novel or seen before.
-        let mut u = uniform(words[tool::STATUS]);
-        u = (u - tool.denied) / (1.0 - tool.denied);
-        let failed_before = self.talk.failed_before >> (call.tool.0 & 63) & 1 == 1;
-        let error = if failed_before {
+        let error = if self.failed_before[at] {
             tool.error_after_error
         } else {
             tool.error
         };
-        if u < error {
-            return (CallStatus::Failed, None, tokens, false);
+        let of_permitted = (uniform(words[tool::STATUS]) - tool.denied) / (1.0 - tool.denied);
+        if of_permitted < error {
+            return without_result(CallStatus::Failed, tokens);
         }
-        u = (u - error) / (1.0 - error);
-        let digest = Digest(identity(of));
-        if repeats {
-            return (CallStatus::Succeeded, Some(digest), tokens, false);
-        }
-        match self.talk.latest_digest {
-            // A result can only be known if there is one to equal.
-            Some(known) if u >= tool.novelty => (CallStatus::Succeeded, Some(known), tokens, false),
-            _ => (CallStatus::Succeeded, Some(digest), tokens, true),
+        let of_successful = (of_permitted - error) / (1.0 - error);
+        let novel = of_successful < tool.novelty;
+        let digest = if novel {
+            Digest(identity(call.id))
+        } else {
+            self.talk.latest_digest.unwrap_or(NOTHING_NEW)
+        };
+        Outcome {
+            status: CallStatus::Succeeded,
+            digest: Some(digest),
+            novel,
+            tokens,
         }
     }
 
     /// Puts a result into the conversation.
-    fn learn(&mut self, call: &Call, result: &CallResult, tokens: u64, novel: bool) {
-        self.talk.context = self.talk.context.saturating_add(tokens);
-        match self.proposals[call.id as usize].kind {
+    fn learn(&mut self, call: &Call, outcome: &Outcome) {
+        let proposal = &mut self.proposals[call.id as usize];
+        proposal.outcome = Some(*outcome);
+        match proposal.kind {
             ProposalKind::RecordEvidence => {
-                self.talk.entries += u64::from(result.recorded_evidence);
+                self.talk.entries += 1;
                 return;
             }
             ProposalKind::Terminal => return,
             ProposalKind::Fresh { .. } | ProposalKind::Repeat { .. } => {}
         }
-        self.answered.truncate(self.talk.answered);
+        self.talk.context = self.talk.context.saturating_add(outcome.tokens);
+        self.talk.records_due += u32::from(
+            outcome.novel
+                && self
+                    .scenario
+                    .record_evidence
+                    .happens(proposal.words[tool::RECORD]),
+        );
         self.answered.push(self.origin(call.id));
         self.talk.answered += 1;
-        let bit = 1_u64 << (call.tool.0 & 63);
-        match result.status {
-            CallStatus::Failed => self.talk.failed_before |= bit,
-            CallStatus::Succeeded => self.talk.failed_before &= !bit,
-            CallStatus::Denied => {}
+        self.remember_failure(call.tool, outcome.status);
+        if outcome.status == CallStatus::Succeeded {
+            self.talk.latest_digest = outcome.digest;
         }
-        if result.status == CallStatus::Succeeded {
-            self.talk.latest_digest = result.digest;
-        }
-        if novel {
-            self.talk.evidence += 1;
-            let words = &self.proposals[call.id as usize].words;
-            if self.scenario.record_evidence.happens(words[tool::RECORD]) {
-                self.talk.records_due += 1;
-            }
+        self.talk.evidence += u64::from(outcome.novel);
+    }
+
+    fn remember_failure(&mut self, tool: ToolId, status: CallStatus) {
+        if status != CallStatus::Denied {
+            self.failed_before[usize::from(tool.0)] = status == CallStatus::Failed;
         }
     }
 
@@ -561,14 +619,44 @@ fn identity(id: u32) -> NonZeroU64 {
     NonZeroU64::MIN.saturating_add(u64::from(id))
 }
 
+fn offers_tools(request: &ModelRequest) -> bool {
+    !matches!(request.tools, Tools::Withheld | Tools::Absent)
+}
+
 /// One request on the wire, before the engine's attempt is put together.
 struct Wire {
     outcome: ReplyOutcome,
     usage: Usage,
     billed: Money,
+    /// What the usage costs at the plain price.
+    plain: Money,
     latency: Micros,
-    /// The provider refused to work on it, so a retry below the engine may follow.
-    retryable: bool,
+    /// The provider refused to work on it: how long the transport waits before it sends it again.
+    again_after: Option<Micros>,
+}
+
+/// A request that fits the context window, with what is drawn for it.
+struct Sent<'a> {
+    request: &'a ModelRequest,
+    words: &'a [u32; MODEL_WORDS],
+    cap: u64,
+    input: Usage,
+    intent: Intent,
+}
+
+/// What the model would write.
+struct Draft {
+    visible: u64,
+    reasoning: u64,
+    /// The output cap cuts it.
+    cut: bool,
+    spiked: bool,
+}
+
+impl Draft {
+    fn output(&self) -> u64 {
+        self.visible + self.reasoning
+    }
 }
 
 impl Synthetic<'_> {
@@ -580,221 +668,233 @@ impl Synthetic<'_> {
         seen: &mut Seen,
     ) -> Wire {
         let scenario = self.scenario;
-        let input = self.talk.context;
-        let latency = scenario
-            .latency_us
-            .count(words[model::LATENCY])
-            .min(i64::MAX as u64 / 4) as Micros;
+        let Some(cap) = self.output_cap(request) else {
+            return OVERFLOW;
+        };
+        let sent = Sent {
+            request,
+            words,
+            cap,
+            input: self.input(request, words, now),
+            intent: self.intent(request, words),
+        };
+        let mut wire = match self.draw_fault(words) {
+            Some(fault) => self.fault(fault, &sent, seen),
+            None => self.turn(&sent, seen),
+        };
+        wire.plain = scenario.price.cost(&wire.usage);
+        wire.billed = match &scenario.long_context {
+            Some((above, price)) if sent.input.input > *above => {
+                seen.mark(Event::LongContext);
+                price.cost(&wire.usage)
+            }
+            _ => wire.plain,
+        };
+        wire
+    }
+
+    /// The output cap on the wire; `None` if the request does not fit the context window.
+    fn output_cap(&self, request: &ModelRequest) -> Option<u64> {
+        let scenario = self.scenario;
         let mut cap = request
             .output_cap
             .unwrap_or(u64::MAX)
             .min(scenario.max_output.unwrap_or(u64::MAX));
         if let Some(window) = scenario.window {
+            let input = self.talk.context;
             if scenario.clamp_to_window {
                 cap = cap.min(window.saturating_sub(input));
             }
             let wanted = if cap == u64::MAX { 1 } else { cap.max(1) };
             if input.saturating_add(wanted) > window {
-                seen.mark(Event::ContextOverflow);
-                return Wire {
-                    outcome: ReplyOutcome::Overflow,
-                    usage: Usage::default(),
-                    billed: Money::ZERO,
-                    latency: 0,
-                    retryable: false,
-                };
+                return None;
             }
         }
-        let price = match scenario.long_context {
-            Some((above, long)) if input > above => {
-                seen.mark(Event::LongContext);
-                long
-            }
-            _ => scenario.price,
-        };
-        if let Some(wire) = self.fault(request, words, &price, latency, cap, seen) {
-            return wire;
-        }
-        let intent = self.intent(request, words);
-        let usage = self.generate(request, words, intent, cap, now, seen);
-        let cut = usage.1;
-        let usage = usage.0;
-        let billed = price.cost(&usage);
-        self.talk.previous_input = input;
-        if cut {
-            self.proposed.clear();
-        } else {
-            self.propose(intent, words[model::BATCH]);
-        }
-        if !self.proposed.is_empty()
-            && request.tools != Tools::All
-            && request.tools != Tools::WindowOnly
-        {
-            seen.mark(Event::ToolCallInClosingTurn);
-        }
-        if intent == Intent::Nothing && request.instruction.is_some() {
-            seen.mark(Event::EmptyClosingTurn);
-        }
-        let text = match intent {
-            _ if cut => Text::Content,
-            Intent::Answer if self.proposed.is_empty() => Text::Content,
-            _ => Text::Absent,
-        };
-        Wire {
-            outcome: ReplyOutcome::Turn {
-                text,
-                finish: if cut { Finish::Length } else { Finish::Stop },
-                typed: self.facts.typed.happens(words[model::RETRY_AFTER]),
-            },
-            usage,
-            billed,
-            latency,
-            retryable: false,
-        }
+        Some(cap)
     }
 
-    /// A fault of the provider, if one is drawn or a storm goes on.
-    fn fault(
-        &mut self,
-        request: &ModelRequest,
-        words: &[u32; MODEL_WORDS],
-        price: &Price,
-        latency: Micros,
-        cap: u64,
-        seen: &mut Seen,
-    ) -> Option<Wire> {
-        let scenario = self.scenario;
-        let drawn = if self.storm_left > 0 {
-            self.storm_left -= 1;
-            Drawn::RateLimit
-        } else {
-            let drawn = scenario.faults.draw(words[model::FAULT])?;
-            if drawn == Drawn::RateLimit {
-                self.storm_left = scenario.storm.count(words[model::SPIKE_SIZE]).max(1) - 1;
-            }
-            drawn
-        };
+    /// The input of a request, with what of it is read from the cache and what is written to it.
+    fn input(&self, request: &ModelRequest, words: &[u32; MODEL_WORDS], now: Micros) -> Usage {
         let input = self.talk.context;
-        let half = || scenario.output.count(words[model::OUTPUT]).min(cap) / 2;
-        let share = if scenario.billed_share >= 1.0 {
-            input
+        let Some(cache) = &self.scenario.cache else {
+            return Usage {
+                input,
+                ..Usage::default()
+            };
+        };
+        let chance = if request.instruction.is_some() || request.tools != Tools::All {
+            cache.hit_under_control
         } else {
-            (input as f64 * scenario.billed_share + 0.5) as u64
+            cache.hit
         };
-        let (kind, produced_output, input, output) = match drawn {
-            Drawn::Transient => (Some(FaultKind::Transient), false, share, 0),
-            Drawn::TransientAfterOutput => (Some(FaultKind::Transient), true, input, half()),
-            Drawn::Permanent => (Some(FaultKind::Permanent), false, share, 0),
-            Drawn::Protocol => (Some(FaultKind::Protocol), false, share, 0),
-            Drawn::Empty => (None, false, input, 0),
-            Drawn::Stall => (Some(FaultKind::Idle), false, input, half()),
-            Drawn::RateLimit => (
-                Some(FaultKind::RateLimit {
-                    retry_after: self.retry_after(words),
-                }),
-                false,
-                share,
-                0,
-            ),
+        let fresh = now - self.provider.last_request_end <= cache.ttl;
+        let cached = if fresh && chance.happens(words[model::CACHE]) {
+            self.provider.previous_input.min(input)
+        } else {
+            0
         };
-        let mut latency = latency;
-        match drawn {
-            Drawn::Stall => {
-                seen.mark(Event::Stall);
-                latency = request
-                    .idle_timeout
-                    .unwrap_or(LONGEST_SILENCE)
-                    .min(LONGEST_SILENCE);
-            }
-            Drawn::RateLimit => seen.mark(Event::RateLimited),
-            _ => {}
-        }
-        let usage = Usage {
+        Usage {
             input,
-            output,
+            cached,
+            cache_write: input - cached,
             ..Usage::default()
-        };
-        let outcome = match kind {
-            Some(kind) => ReplyOutcome::Fault {
-                kind,
-                produced_output,
-            },
-            None => ReplyOutcome::Turn {
-                text: Text::Absent,
-                finish: Finish::Stop,
-                typed: false,
-            },
-        };
-        let retryable = matches!(drawn, Drawn::Transient | Drawn::RateLimit);
-        Some(Wire {
-            outcome,
-            usage,
-            billed: price.cost(&usage),
-            latency,
-            retryable,
-        })
+        }
     }
 
-    fn retry_after(&self, words: &[u32; MODEL_WORDS]) -> Option<Micros> {
-        let sampler = self.scenario.retry_after_us.as_ref()?;
-        Some(
-            sampler
-                .count(words[model::RETRY_AFTER])
-                .min(i64::MAX as u64 / 4) as Micros,
-        )
+    /// A completed turn.
+    fn turn(&mut self, sent: &Sent<'_>, seen: &mut Seen) -> Wire {
+        let Sent { words, intent, .. } = *sent;
+        let draft = self.draft(sent);
+        if draft.spiked {
+            seen.mark(Event::CostSpike);
+        }
+        self.provider.previous_input = sent.input.input;
+        self.talk.context = sent.input.input.saturating_add(draft.visible);
+        if !draft.cut {
+            self.propose(intent, sent.request, words[model::BATCH]);
+        }
+        let speaks = if draft.cut {
+            draft.visible > 0
+        } else {
+            intent == Intent::Answer && self.proposed.is_empty()
+        };
+        let usage = Usage {
+            output: draft.output(),
+            reasoning: Some(draft.reasoning),
+            ..sent.input
+        };
+        let outcome = ReplyOutcome::Turn {
+            text: if speaks { Text::Content } else { Text::Absent },
+            finish: if draft.cut {
+                Finish::Length
+            } else {
+                Finish::Stop
+            },
+            typed: speaks && self.facts.typed.happens(words[model::RETRY_AFTER]),
+        };
+        Wire::new(outcome, usage, self.latency(words))
     }
 
-    /// Tokens of a turn that the model writes, and whether the output cap cuts it.
-    fn generate(
-        &mut self,
-        request: &ModelRequest,
-        words: &[u32; MODEL_WORDS],
-        intent: Intent,
-        cap: u64,
-        now: Micros,
-        seen: &mut Seen,
-    ) -> (Usage, bool) {
+    fn latency(&self, words: &[u32; MODEL_WORDS]) -> Micros {
+        micros(&self.scenario.latency_us, words[model::LATENCY])
+    }
+
+    /// What the model would write, up to the output cap.
+    fn draft(&self, sent: &Sent<'_>) -> Draft {
         let scenario = self.scenario;
-        let input = self.talk.context;
-        let mut visible = match intent {
+        let Sent { words, cap, .. } = *sent;
+        let mut visible = match sent.intent {
             Intent::Answer => self.final_output,
             Intent::Nothing => 0,
             Intent::Plan | Intent::Record(_) => scenario.output.count(words[model::OUTPUT]),
         };
-        if scenario.spike.happens(words[model::SPIKE]) {
-            seen.mark(Event::CostSpike);
+        let spiked = scenario.spike.happens(words[model::SPIKE]);
+        if spiked {
             let factor = scenario.spike_size.value(words[model::SPIKE_SIZE]);
             visible = (visible as f64 * factor + 0.5) as u64;
         }
         let mut reasoning = scenario.reasoning.count(words[model::REASONING]);
         let cut = visible.saturating_add(reasoning) > cap;
         if cut {
-            seen.mark(Event::TruncatedTurn);
             reasoning = reasoning.min(cap);
             visible = cap - reasoning;
         }
-        let controlled = request.instruction.is_some() || request.tools != Tools::All;
-        let chance = if controlled {
-            scenario.cache_hit_under_control
-        } else {
-            scenario.cache_hit
+        Draft {
+            visible,
+            reasoning,
+            cut,
+            spiked,
+        }
+    }
+
+    /// The fault of this request, if one is drawn or a storm goes on.
+    fn draw_fault(&mut self, words: &[u32; MODEL_WORDS]) -> Option<Drawn> {
+        if self.provider.storm_left > 0 {
+            self.provider.storm_left -= 1;
+            return Some(Drawn::RateLimit);
+        }
+        let drawn = self.scenario.faults.draw(words[model::FAULT])?;
+        if drawn == Drawn::RateLimit {
+            let storm = self.scenario.storm.count(words[model::SPIKE_SIZE]);
+            self.provider.storm_left = storm.max(1) - 1;
+        }
+        Some(drawn)
+    }
+
+    /// A request that goes wrong. Where the provider had begun to work, it charges the whole input and
+    /// half of what it would have written; where it refused, the billed share of the input.
+    fn fault(&mut self, drawn: Drawn, sent: &Sent<'_>, seen: &mut Seen) -> Wire {
+        let failed = |kind, produced_output| ReplyOutcome::Fault {
+            kind,
+            produced_output,
         };
-        let fresh = now - self.last_request_end <= scenario.cache_ttl;
-        let hit = fresh && chance.happens(words[model::CACHE]);
-        let cached = if hit {
-            self.talk.previous_input.min(input)
-        } else {
-            0
+        let outcome = match drawn {
+            Drawn::Transient => failed(FaultKind::Transient, false),
+            Drawn::TransientAfterOutput => failed(FaultKind::Transient, true),
+            Drawn::Permanent => failed(FaultKind::Permanent, false),
+            Drawn::Protocol => failed(FaultKind::Protocol, false),
+            Drawn::Stall => failed(FaultKind::Idle, false),
+            Drawn::RateLimit => {
+                seen.mark(Event::RateLimited);
+                let retry_after = self.retry_after(sent.words);
+                failed(FaultKind::RateLimit { retry_after }, false)
+            }
+            Drawn::Empty => ReplyOutcome::Turn {
+                text: Text::Absent,
+                finish: Finish::Stop,
+                typed: false,
+            },
         };
-        self.talk.context = input.saturating_add(visible);
-        let usage = Usage {
-            input,
-            cached,
-            cache_write: if scenario.caching { input - cached } else { 0 },
-            output: visible + reasoning,
-            reasoning: Some(reasoning),
+        let usage = match drawn {
+            Drawn::TransientAfterOutput | Drawn::Stall => Usage {
+                output: self.draft(sent).output() / 2,
+                ..sent.input
+            },
+            Drawn::Empty => sent.input,
+            Drawn::Transient | Drawn::Permanent | Drawn::Protocol | Drawn::RateLimit => {
+                self.billed_share(&sent.input)
+            }
         };
-        (usage, cut)
+        let mut wire = Wire::new(outcome, usage, self.latency(sent.words));
+        match drawn {
+            Drawn::TransientAfterOutput | Drawn::Empty => {
+                self.provider.previous_input = sent.input.input;
+            }
+            Drawn::Stall => {
+                seen.mark(Event::Stall);
+                self.provider.previous_input = sent.input.input;
+                let silence = sent.request.idle_timeout.unwrap_or(LONGEST_SILENCE);
+                wire.latency = silence.min(LONGEST_SILENCE);
+            }
+            Drawn::Transient => wire.again_after = Some(TRANSPORT_PAUSE),
+            Drawn::RateLimit => {
+                wire.again_after = self.retry_after(sent.words).or(Some(TRANSPORT_PAUSE));
+            }
+            Drawn::Permanent | Drawn::Protocol => {}
+        }
+        wire
+    }
+
+    fn billed_share(&self, input: &Usage) -> Usage {
+        let share = |tokens: u64| {
+            if self.scenario.billed_share >= 1.0 {
+                tokens
+            } else {
+                (tokens as f64 * self.scenario.billed_share + 0.5) as u64
+            }
+        };
+        let (billed, cached) = (share(input.input), share(input.cached));
+        Usage {
+            input: billed,
+            cached: cached.min(billed),
+            cache_write: share(input.cache_write).min(billed - cached.min(billed)),
+            ..Usage::default()
+        }
+    }
+
+    fn retry_after(&self, words: &[u32; MODEL_WORDS]) -> Option<Micros> {
+        let sampler = self.scenario.retry_after_us.as_ref()?;
+        Some(micros(sampler, words[model::RETRY_AFTER]))
     }
 
     /// What the engine is told of a usage and a cost.
@@ -805,25 +905,46 @@ impl Synthetic<'_> {
         cost: Money,
     ) -> (Option<Usage>, Money) {
         let scenario = self.scenario;
-        if scenario.missing.happens(words[model::REPORTING]) {
+        if usage == Usage::default() || scenario.missing.happens(words[model::REPORTING]) {
             return (None, Money::ZERO);
         }
-        if scenario.factor == 1.0 {
-            return (Some(usage), cost);
-        }
-        let scaled = |tokens: u64| (tokens as f64 * scenario.factor + 0.5) as u64;
-        let told = Usage {
-            input: scaled(usage.input),
-            cached: scaled(usage.cached),
-            cache_write: scaled(usage.cache_write),
-            output: scaled(usage.output),
-            reasoning: usage.reasoning.map(scaled),
-        };
-        (
-            Some(told),
-            Money::from_picos((cost.picos() as f64 * scenario.factor) as i128),
-        )
+        scaled(usage, cost, scenario.factor)
     }
+}
+
+impl Wire {
+    /// What it costs is filled in by [`Synthetic::wire`].
+    fn new(outcome: ReplyOutcome, usage: Usage, latency: Micros) -> Wire {
+        Wire {
+            outcome,
+            usage,
+            billed: Money::ZERO,
+            plain: Money::ZERO,
+            latency,
+            again_after: None,
+        }
+    }
+}
+
+/// The request does not fit the context window: refused at once, and free.
+const OVERFLOW: Wire = Wire {
+    outcome: ReplyOutcome::Overflow,
+    usage: Usage {
+        input: 0,
+        cached: 0,
+        cache_write: 0,
+        output: 0,
+        reasoning: None,
+    },
+    billed: Money::ZERO,
+    plain: Money::ZERO,
+    latency: 0,
+    again_after: None,
+};
+
+/// A duration in whole microseconds, small enough to be added up.
+fn micros(sampler: &Sampler, word: u32) -> Micros {
+    sampler.count(word).min(i64::MAX as u64 / 4) as Micros
 }
 
 impl World for Synthetic<'_> {
@@ -840,72 +961,71 @@ impl World for Synthetic<'_> {
         self.proposed.clear();
         self.proposals.clear();
         self.answered.clear();
+        self.failed_before.fill(false);
         self.talk = Talk {
             context: self.scenario.base_input.count(words[run::BASE_INPUT]),
             ..Talk::default()
         };
-        self.storm_left = 0;
-        self.last_request_end = 0;
+        self.provider = Provider::default();
     }
 
     fn kills(&self) -> &KillPlan {
         &self.scenario.kills
     }
 
-    fn estimate(&self) -> f64 {
-        (self.talk.context as f64 * self.scenario.estimate_error).round()
+    fn estimate(&mut self) -> f64 {
+        let word = self.luck.peek_model()[model::ESTIMATE];
+        (self.talk.context as f64 * self.scenario.estimate_error.value(word)).round()
     }
 
-    fn request(&mut self, request: &ModelRequest, now: Micros) -> Reply {
-        let mut seen = Seen::default();
-        let mut latency = 0;
-        let mut billed = Money::ZERO;
-        let mut usage = Usage::default();
-        let mut told = (None, Money::ZERO);
-        let mut dearest = Money::ZERO;
-        let mut requests = 0;
+    fn request(&mut self, request: &ModelRequest, now: Micros, before: Before) -> Reply {
+        let scenario = self.scenario;
+        let mut reply = Reply {
+            outcome: ReplyOutcome::Overflow,
+            told: None,
+            told_cost: Money::ZERO,
+            billed: Money::ZERO,
+            usage: Usage::default(),
+            dearest: Money::ZERO,
+            requests: 0,
+            latency: 0,
+            seen: Seen::default(),
+            died: false,
+            tail_word: 0,
+        };
         loop {
             let words = *self.luck.model();
             self.talk
                 .paces
-                .settle(self.scenario.budget_notice, words[model::BUDGET_NOTICE]);
+                .settle(scenario.budget_notice, words[model::BUDGET_NOTICE]);
             self.talk
                 .finishes
-                .settle(self.scenario.window_compliance, words[model::WINDOW]);
+                .settle(scenario.window_compliance, words[model::WINDOW]);
             self.proposed.clear();
-            let wire = self.wire(request, &words, now + latency, &mut seen);
-            requests += 1;
-            latency += wire.latency;
-            self.last_request_end = now + latency;
-            billed += wire.billed;
-            dearest = dearest.max(wire.billed);
-            usage = add(usage, wire.usage);
-            let report = if wire.usage == Usage::default() {
-                (None, Money::ZERO)
-            } else {
-                self.report(&words, wire.usage, wire.billed)
+            let wire = self.wire(request, &words, now + reply.latency, &mut reply.seen);
+            reply.requests += 1;
+            reply.latency += wire.latency;
+            self.provider.last_request_end = now + reply.latency;
+            reply.outcome = wire.outcome;
+            reply.billed += wire.billed;
+            reply.dearest = reply.dearest.max(wire.billed);
+            reply.usage = add(reply.usage, wire.usage);
+            let told = self.report(&words, wire.usage, wire.plain);
+            (reply.told, reply.told_cost) = match scenario.transport_reported {
+                TransportReported::Last => told,
+                TransportReported::All => add_reports((reply.told, reply.told_cost), told),
             };
-            told = match self.scenario.transport_reported {
-                TransportReported::Last => report,
-                TransportReported::All => add_reports(told, report),
-            };
-            if wire.retryable && requests <= self.scenario.transport_retries {
-                latency += self.retry_after(&words).unwrap_or(RATE_LIMIT_PAUSE);
-                continue;
+            let sent = before.requests + u64::from(reply.requests);
+            reply.died = scenario
+                .kills
+                .after_model(before.kills, sent, words[model::KILL]);
+            reply.tail_word = words[model::TAIL_LOSS];
+            match wire.again_after {
+                Some(pause) if !reply.died && reply.requests <= scenario.transport_retries => {
+                    reply.latency += pause;
+                }
+                _ => return reply,
             }
-            return Reply {
-                outcome: wire.outcome,
-                told: told.0,
-                told_cost: told.1,
-                billed,
-                usage,
-                dearest,
-                requests,
-                latency,
-                seen,
-                kill_word: words[model::KILL],
-                tail_word: words[model::TAIL_LOSS],
-            };
         }
     }
 
@@ -914,36 +1034,34 @@ impl World for Synthetic<'_> {
     }
 
     fn run(&mut self, call: &Call) -> Ran {
-        let (status, digest, tokens, novel) = self.outcome(call);
-        let words = &self.proposals[call.id as usize].words;
-        let kill_word = words[tool::KILL];
-        let own = call.tool == self.scenario.record_tool;
+        let outcome = self.outcome(call);
+        self.learn(call, &outcome);
+        let proposal = &mut self.proposals[call.id as usize];
+        let words = &proposal.words;
         let (cost, latency) = match self.scenario.tools.get(usize::from(call.tool.0)) {
-            Some(tool) if status != CallStatus::Denied => (
+            Some(tool) if outcome.status != CallStatus::Denied => (
                 tool.cost,
-                tool.latency_us
-                    .count(words[tool::LATENCY_OR_WINDOW])
-                    .min(i64::MAX as u64 / 4),
+                micros(&tool.latency_us, words[tool::LATENCY_OR_WINDOW]),
             ),
             _ => (Money::ZERO, 0),
         };
-        let result = CallResult {
-            status,
-            digest,
-            recorded_evidence: own,
-            cost,
-        };
-        self.learn(call, &result, tokens, novel);
+        let ran_before = proposal.ran;
+        proposal.ran += 1;
         Ran {
-            result,
-            latency: latency as Micros,
-            kill_word,
+            result: CallResult {
+                status: outcome.status,
+                digest: outcome.digest,
+                recorded_evidence: call.tool == self.scenario.record_tool,
+                cost,
+            },
+            latency,
+            kill_word: kill_word(&proposal.words, ran_before),
         }
     }
 
-    fn replay(&mut self, call: &Call, ran: &Ran) {
-        let (_, _, tokens, novel) = self.outcome(call);
-        self.learn(call, &ran.result, tokens, novel);
+    fn replay(&mut self, call: &Call, _ran: &Ran) {
+        let outcome = self.outcome(call);
+        self.learn(call, &outcome);
     }
 
     fn judge(&mut self, _call: &Call) -> bool {
@@ -951,6 +1069,10 @@ impl World for Synthetic<'_> {
     }
 
     fn answered(&mut self, call: &Call, verdict: Verdict, _limiter: Limiter) {
+        if verdict == Verdict::Denied && call.denied {
+            let outcome = self.outcome(call);
+            self.learn(call, &outcome);
+        }
         if verdict != Verdict::Denied || self.talk.finishes != Told::Not {
             self.nudge(call);
         }
@@ -959,9 +1081,15 @@ impl World for Synthetic<'_> {
     fn notify(&mut self, notice: &Notice) {
         match notice {
             Notice::Budget { .. } if self.talk.paces == Told::Not => self.talk.paces = Told::Due,
-            Notice::Window { .. } => self.talk.finishes = Told::Due,
+            Notice::Window { .. } => {
+                self.talk.finishes = Told::Due;
+                self.talk.has_recorded = false;
+            }
             // The cap was raised: research may go on until something is refused again.
-            Notice::Extension { .. } => self.talk.finishes = Told::Not,
+            Notice::Extension { .. } => {
+                self.talk.finishes = Told::Not;
+                self.talk.has_recorded = false;
+            }
             _ => {}
         }
     }
@@ -973,6 +1101,14 @@ impl World for Synthetic<'_> {
     fn rewind(&mut self, mark: &Talk) {
         self.talk = *mark;
         self.answered.truncate(mark.answered);
+        self.failed_before.fill(false);
+        for at in 0..self.answered.len() {
+            let proposal = &self.proposals[self.answered[at] as usize];
+            if let (ProposalKind::Fresh { tool }, Some(outcome)) = (proposal.kind, proposal.outcome)
+            {
+                self.remember_failure(ToolId(tool), outcome.status);
+            }
+        }
     }
 
     fn context_tokens(&self) -> u64 {
@@ -989,7 +1125,7 @@ impl World for Synthetic<'_> {
 }
 
 /// The sum of two usages.
-pub(super) fn add(a: Usage, b: Usage) -> Usage {
+fn add(a: Usage, b: Usage) -> Usage {
     Usage {
         input: a.input + b.input,
         cached: a.cached + b.cached,

@@ -2,7 +2,7 @@
 
 use holdback_engine::protocol::{ModelRequest, Text, Tools};
 
-use super::{ReplyOutcome, World};
+use super::{Before, ReplyOutcome, World};
 use crate::policy::Facts;
 
 /// A twin that passes this many model or tool calls is taken for one without end.
@@ -23,7 +23,7 @@ pub fn twin_evidence<W: World>(world: &mut W, run: u64) -> Option<u64> {
     let mut now = 0;
     let mut tool_calls = 0;
     for _ in 0..LONGEST_TWIN {
-        let reply = world.request(&request, now);
+        let reply = world.request(&request, now, Before::IMMORTAL);
         now += reply.latency;
         match reply.outcome {
             ReplyOutcome::Overflow => return Some(world.evidence()),
