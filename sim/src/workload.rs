@@ -150,7 +150,7 @@ impl<'s> Workload for SyntheticWorkload<'s> {
     fn select(&self, _world: &mut Synthetic<'s>, _run: u64) {}
 
     fn twin(&self, world: &mut Synthetic<'s>, run: u64) -> Option<u64> {
-        // A twin whose demand has no end would run into the bound each time.
+        // A twin that has no end would run into the bound each time.
         if self.compiled.endless() {
             None
         } else {
@@ -176,7 +176,11 @@ impl<'s> Workload for ScriptedWorkload<'s> {
     fn select(&self, _world: &mut Scripted<'s>, _run: u64) {}
 
     fn twin(&self, world: &mut Scripted<'s>, run: u64) -> Option<u64> {
-        twin_evidence(world, run)
+        if world.endless() {
+            None
+        } else {
+            twin_evidence(world, run)
+        }
     }
 }
 
