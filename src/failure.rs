@@ -45,6 +45,9 @@ pub(crate) enum Failure {
         /// What the system says.
         error: io::Error,
     },
+    /// The user interrupted.
+    #[error("interrupted; {0}")]
+    Interrupted(String),
     /// Nobody reads our output any more.
     #[error("the output was closed")]
     ClosedPipe,
@@ -74,6 +77,8 @@ impl Failure {
         let _ = writeln!(io::stderr(), "holdback: {self}");
         match self {
             Failure::Internal(_) => ExitCode::from(3),
+            // What a shell reports of a process that an interrupt ended.
+            Failure::Interrupted(_) => ExitCode::from(130),
             _ => ExitCode::from(2),
         }
     }

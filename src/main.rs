@@ -7,7 +7,9 @@ mod commands;
 mod failure;
 mod inputs;
 mod output;
+mod parts;
 mod progress;
+mod shard;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! The report folder: guarded against other studies, written atomically.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -11,15 +11,17 @@ use holdback_reports::summary::Summary;
 use holdback_sim::campaign::{Listener, Row};
 
 use crate::failure::Failure;
+use crate::parts::{self, Parts};
 use crate::progress::Progress;
 
 const MANIFEST: &str = "manifest.json";
 const RUNS: &str = "runs.csv";
 const LOCK: &str = ".holdback.lock";
 
-/// A folder that this process may write.
+/// A folder that this process may write. The lock goes with the process, however it ends.
 pub(crate) struct Folder {
     path: PathBuf,
+    _lock: File,
 }
 
 impl Folder {
@@ -34,55 +36,51 @@ impl Folder {
                 path.display()
             )));
         }
-        fs::create_dir_all(path).map_err(|error| Failure::io(path, error))?;
         guard(path, identity)?;
+        fs::create_dir_all(path).map_err(|error| Failure::io(path, error))?;
         let lock = path.join(LOCK);
-        match File::options().write(true).create_new(true).open(&lock) {
-            Ok(mut file) => {
-                // The content only helps a person who finds the file.
-                let _ = writeln!(file, "{}", std::process::id());
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Failure::Usage(format!(
-                    "--out: {} is being written by another process; if none is running, remove {}",
-                    path.display(),
-                    lock.display()
-                )));
-            }
-            Err(error) => return Err(Failure::io(&lock, error)),
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock)
+            .map_err(|error| Failure::io(&lock, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Folder {
+                path: path.to_owned(),
+                _lock: file,
+            }),
+            Err(TryLockError::WouldBlock) => Err(Failure::Usage(format!(
+                "--out: {} is being written by another process, expected a folder of our own",
+                path.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(Failure::io(&lock, error)),
         }
-        Ok(Folder {
-            path: path.to_owned(),
-        })
     }
 
     /// Writes a file so that it is there whole or not at all.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
-        let path = self.path.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| Failure::io(parent, error))?;
-        }
-        let part = path.with_extension("part");
-        let written = File::create(&part)
-            .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&part, &path));
-        written.map_err(|error| {
+        write_atomically(&self.path.join(name), content)
+    }
+
+    /// Puts `runs.csv` together from the rows of each scenario.
+    pub(crate) fn join_rows(&self, parts: &[PathBuf]) -> Result<(), Failure> {
+        let path = self.path.join(RUNS);
+        let part = part_of(&path);
+        let joined = File::create(&part).and_then(|file| {
+            let mut out = RunsWriter::new(BufWriter::with_capacity(1 << 16, file))?.finish()?;
+            for rows in parts {
+                io::copy(&mut File::open(rows)?, &mut out)?;
+            }
+            out.into_inner()
+                .map_err(io::IntoInnerError::into_error)?
+                .sync_all()?;
+            fs::rename(&part, &path)
+        });
+        joined.map_err(|error| {
             // The error that counts is the first one.
             let _ = fs::remove_file(&part);
             Failure::io(&path, error)
-        })
-    }
-
-    /// Starts `runs.csv`.
-    pub(crate) fn rows(&self) -> Result<RowFile, Failure> {
-        let part = self.path.join(format!("{RUNS}.part"));
-        let file = File::create(&part).map_err(|error| Failure::io(&part, error))?;
-        let writer = RunsWriter::new(BufWriter::with_capacity(1 << 16, file))
-            .map_err(|error| Failure::io(&part, error))?;
-        Ok(RowFile {
-            writer,
-            part,
-            path: self.path.join(RUNS),
         })
     }
 
@@ -112,9 +110,35 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A lock that stays only costs the next user a message that says what to do.
+        // The lock itself is released with the file; a file that stays is harmless.
         let _ = fs::remove_file(self.path.join(LOCK));
     }
+}
+
+/// Writes a file so that it is there whole or not at all.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|error| Failure::io(parent, error))?;
+    }
+    let part = part_of(path);
+    let written = File::create(&part)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&part, path));
+    written.map_err(|error| {
+        // The error that counts is the first one.
+        let _ = fs::remove_file(&part);
+        Failure::io(path, error)
+    })
+}
+
+/// Where a file is written before it takes its name.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path
+        .file_name()
+        .map(std::ffi::OsStr::to_owned)
+        .unwrap_or_default();
+    name.push(".tmp");
+    path.with_file_name(name)
 }
 
 /// What makes a study itself.
@@ -130,9 +154,9 @@ pub(crate) struct Identity {
     pub(crate) command: String,
 }
 
+/// Refuses a folder that holds anything but this study, whole or in parts.
 fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
-    let mut entries = fs::read_dir(path).map_err(|error| Failure::io(path, error))?;
-    if entries.next().is_none() {
+    if !path.exists() {
         return Ok(());
     }
     let foreign = |what: &str| {
@@ -141,7 +165,20 @@ fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
             path.display()
         )))
     };
-    if path.join(LOCK).exists() && !path.join(MANIFEST).exists() {
+    if let Some(header) = Parts::of(path).header()? {
+        if header.command == identity.command && header.study == identity.study {
+            return Ok(());
+        }
+        return foreign(&format!(
+            "holds parts of another study (`{}`), not `{}`",
+            header.command, identity.command
+        ));
+    }
+    let entries = fs::read_dir(path).map_err(|error| Failure::io(path, error))?;
+    if entries
+        .flatten()
+        .all(|entry| entry.file_name() == LOCK || entry.file_name() == parts::FOLDER)
+    {
         return Ok(());
     }
     let Ok(text) = fs::read_to_string(path.join(MANIFEST)) else {
@@ -183,14 +220,28 @@ fn hash_file(path: &Path) -> io::Result<String> {
     }
 }
 
-/// `runs.csv` while it is written.
+/// The rows of a scenario while they are written.
 pub(crate) struct RowFile {
     writer: RunsWriter<BufWriter<File>>,
-    part: PathBuf,
     path: PathBuf,
 }
 
 impl RowFile {
+    /// Starts the rows of a scenario.
+    pub(crate) fn create(path: &Path) -> Result<RowFile, Failure> {
+        let open = || {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            File::create(path)
+        };
+        let file = open().map_err(|error| Failure::io(path, error))?;
+        Ok(RowFile {
+            writer: RunsWriter::without_header(BufWriter::with_capacity(1 << 16, file)),
+            path: path.to_owned(),
+        })
+    }
+
     /// Completes the file.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let done = self
@@ -201,8 +252,7 @@ impl RowFile {
                     .into_inner()
                     .map_err(io::IntoInnerError::into_error)
             })
-            .and_then(|file| file.sync_all())
-            .and_then(|()| fs::rename(&self.part, &self.path));
+            .and_then(|file| file.sync_all());
         done.map_err(|error| Failure::io(&self.path, error))
     }
 }
@@ -257,7 +307,7 @@ impl<'r> RowListener<'r> {
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         match state.error {
-            Some(error) => Err(Failure::io(&state.file.part, error)),
+            Some(error) => Err(Failure::io(&state.file.path, error)),
             None => Ok(()),
         }
     }
@@ -312,6 +362,6 @@ impl Listener for RowListener<'_> {
     }
 
     fn stopped(&self) -> bool {
-        self.state.lock().is_ok_and(|state| state.error.is_some())
+        self.progress.stopped() || self.state.lock().is_ok_and(|state| state.error.is_some())
     }
 }

@@ -1,10 +1,25 @@
 //! Progress on stderr: one live line on a terminal, nothing in a pipe.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use holdback_sim::campaign::Listener;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Set when the user interrupts.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on an interrupt stops the work at the next chance instead of ending the process.
+pub(crate) fn catch_interrupts() {
+    // Without a handler an interrupt simply ends the process, and nothing is half written either.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
+}
+
+/// The user has interrupted.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
 
 /// The progress of a study.
 pub(crate) struct Progress {
@@ -54,5 +69,9 @@ impl Progress {
 impl Listener for Progress {
     fn done(&self, runs: u64) {
         self.bar.inc(runs);
+    }
+
+    fn stopped(&self) -> bool {
+        interrupted()
     }
 }

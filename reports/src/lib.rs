@@ -7,7 +7,9 @@
 //! - [`csv`], [`summary::Summary::to_json`], [`runs`], [`manifest`]: data files.
 #![warn(missing_docs)]
 
+pub mod check;
 pub mod csv;
+pub mod explain;
 mod findings;
 pub mod folder;
 pub mod html;

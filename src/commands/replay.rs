@@ -24,6 +24,7 @@ use crate::cli::Replay;
 use crate::failure::{Failure, Verdict, remark};
 use crate::inputs;
 use crate::output::{Folder, Identity, RowFile, RowListener, RowNames};
+use crate::parts::Parts;
 use crate::progress::Progress;
 
 /// Records that are held in memory at a time.
@@ -52,10 +53,11 @@ pub(super) fn run(args: &Replay) -> Result<Verdict, Failure> {
         .as_deref()
         .map(|path| Folder::open(path, &identity))
         .transpose()?;
-    let mut rows = match &folder {
-        Some(folder) if args.shared.per_run => Some(folder.rows()?),
-        _ => None,
-    };
+    let rows_path = folder
+        .as_ref()
+        .filter(|_| args.shared.per_run)
+        .map(|folder| Parts::of(folder.path()).rows(0));
+    let mut rows = rows_path.as_deref().map(RowFile::create).transpose()?;
     let progress = Progress::new(0, args.shared.quiet);
     let mut replayed = Replayed::new(&setting);
     if args.traces.is_empty() {
@@ -68,8 +70,10 @@ pub(super) fn run(args: &Replay) -> Result<Verdict, Failure> {
     if replayed.played == 0 {
         return Err(replayed.nothing_usable());
     }
-    if let Some(rows) = rows {
+    if let (Some(rows), Some(path), Some(folder)) = (rows, rows_path, &folder) {
         rows.finish()?;
+        folder.join_rows(&[path])?;
+        Parts::of(folder.path()).remove()?;
     }
     replayed.remarks();
     let result = replayed.result();
@@ -78,7 +82,7 @@ pub(super) fn run(args: &Replay) -> Result<Verdict, Failure> {
     if let Some(folder) = &folder {
         folder.report(&summary, args.shared.per_run)?;
     }
-    show::summary(&summary, &args.shared, folder.as_ref())?;
+    show::summary(&summary, args.shared.format, folder.as_ref())?;
     show::timing(&args.shared, done, elapsed);
     Ok(Verdict::Holds)
 }
@@ -126,7 +130,7 @@ impl<'a> Setting<'a> {
             policies,
             compiled,
             baseline,
-            threads: inputs::threads(&args.shared)?,
+            threads: inputs::threads(args.shared.threads)?,
             price,
             names: tools,
             key: LuckKey::new(args.seed, "replay"),

@@ -13,10 +13,10 @@ use crate::output::Folder;
 /// Prints a summary in the format that was asked for.
 pub(super) fn summary(
     summary: &Summary,
-    shared: &Shared,
+    format: Format,
     folder: Option<&Folder>,
 ) -> Result<(), Failure> {
-    let text = match shared.format {
+    let text = match format {
         Format::Table => table::render(summary, style()),
         Format::Csv => holdback_reports::csv::render(summary),
         Format::Json => summary
@@ -26,7 +26,7 @@ pub(super) fn summary(
     };
     print(&text)?;
     if let Some(folder) = folder
-        && shared.format == Format::Table
+        && format == Format::Table
     {
         print(&format!("Written: {}\n", folder.path().display()))?;
     }

@@ -43,7 +43,7 @@ fn a_reserve_that_fails_turns_unannounced_is_named_with_its_count_and_a_run() {
     assert_eq!(finding.policy.as_deref(), Some("cost reserve 0.50"));
     let runs = count(cell.event(UNANNOUNCED));
     assert!(
-        finding.text.contains(&format!("in {runs} of 2,000 runs")),
+        finding.text.contains(&format!("in {runs} of 800 runs")),
         "{}",
         finding.text
     );

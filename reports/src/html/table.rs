@@ -44,12 +44,12 @@ pub(super) fn comparison(summary: &Summary, scenario: &Scenario, id: &str) -> Ma
                 label { "Filter policies " input type="search" data-filter=(table_id); }
             }
         }
+        p class="soft" {
+            "Small print: 95% intervals. Differences are paired run by run with "
+            (summary.study.baseline) ". A heading sorts by its column."
+        }
         div class="wide" role="region" aria-label={ "Comparison, " (scenario.name) } tabindex="0" {
             table class="sort" id=(table_id) {
-                caption {
-                    "Small print: 95% intervals. The difference is paired run by run with "
-                    (summary.study.baseline) "."
-                }
                 thead { tr {
                     th scope="col" { button type="button" { "Policy" } }
                     @for (at, measure) in shown.iter().enumerate() {

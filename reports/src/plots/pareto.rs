@@ -82,11 +82,7 @@ fn axes_of(points: &[Point<'_>], area: Area) -> (Axis, Axis) {
     );
     let margin = (high - low).max(high * 0.05) * 0.08;
     let lowest = points.iter().map(|point| point.rate).fold(1.0, f64::min);
-    let floor = if lowest > 0.5 {
-        (lowest * 10.0 - 0.5).floor() / 10.0
-    } else {
-        0.0
-    };
+    let floor = (lowest * 10.0 - 0.5).floor() / 10.0;
     // Far dearer policies would press all others to the edge.
     let far = high > 20.0 * low && low > 0.0;
     let x = if far {

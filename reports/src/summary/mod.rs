@@ -20,6 +20,9 @@ pub use crate::findings::{Finding, FindingKind};
 /// The version of the format of `summary.json`.
 pub const SCHEMA: u32 = 1;
 
+/// The JSON Schema of `summary.json`.
+pub const JSON_SCHEMA: &str = include_str!("schema.json");
+
 /// A study's results, without anything that could differ between two runs of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -17,9 +17,9 @@ pub(crate) const UNCAPPED: &str = "turn cap 12";
 /// The policy that all others are compared with.
 pub(crate) const BASELINE: &str = "no reserve";
 
-/// Three scenarios under seven policies, 2,000 runs each.
+/// Three scenarios under seven policies, 800 runs each.
 pub(crate) fn study() -> StudyResult {
-    sized(3, 7, 2000)
+    sized(3, 7, 800)
 }
 
 /// A study of that many scenarios and policies.

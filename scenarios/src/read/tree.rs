@@ -1,5 +1,6 @@
 //! TOML and JSON as one tree that remembers lines and the digits of numbers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use holdback_engine::Money;
@@ -434,8 +435,9 @@ fn from_json(
         Some(b'{') => {
             let members: Members<'_> = serde_json::from_str(text).map_err(broken)?;
             let mut entries: Vec<Entry> = Vec::with_capacity(members.0.len());
+            let mut keys = BTreeSet::new();
             for (key, value) in members.0 {
-                if entries.len() < 1000 && entries.iter().any(|entry| entry.key == key) {
+                if !keys.insert(key.clone()) {
                     let found = format!("the key {} twice", super::error::quoted(&key));
                     return Err((line, found, "each key once".to_owned()));
                 }

@@ -783,7 +783,7 @@ impl Synthetic<'_> {
             } else {
                 Finish::Stop
             },
-            typed: self.facts.typed.happens(words[model::RETRY_AFTER]),
+            typed: speaks && self.facts.typed.happens(words[model::RETRY_AFTER]),
         };
         Wire::new(outcome, usage, self.latency(words))
     }

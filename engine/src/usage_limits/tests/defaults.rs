@@ -89,7 +89,7 @@ fn idle_values() -> Vec<(&'static str, Value, &'static [&'static str])> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn a_field_that_cannot_bind_leaves_the_run_as_if_it_did_not_exist(

@@ -7,7 +7,7 @@ use crate::protocol::{Action, LimitsEngine};
 use crate::usage_limits::{Engine, State};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn counted_calls_units_turns_and_money_stay_within_their_bounds(

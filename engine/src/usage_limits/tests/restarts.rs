@@ -20,7 +20,7 @@ fn since_checkpoint(run: &Drive<'_>) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn a_run_that_dies_at_any_action_ends_after_its_restart(
