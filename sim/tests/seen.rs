@@ -2,21 +2,23 @@
 
 mod common;
 
-use holdback_scenarios::library;
+use holdback_scenarios::{Loader, library};
 use holdback_sim::tally::Event;
 
 /// Runs of each scenario, far fewer than the study asks for.
-const RUNS: u64 = 400;
+const RUNS: u64 = 200;
 
 #[test]
-fn the_default_study_sees_every_rare_event() {
-    let study = library::default_study();
+fn the_default_and_the_usage_limits_study_see_every_rare_event() {
+    let usage_limits = Loader::default().study("usage-limits").unwrap();
     let mut seen = vec![0_u64; Event::ALL.len()];
-    for scenario in &study.scenarios {
-        let campaign = common::campaign(scenario, &study.policies, RUNS);
-        for cell in &campaign.cells {
-            for (total, count) in seen.iter_mut().zip(&cell.tally.seen) {
-                *total += count;
+    for study in [library::default_study(), usage_limits] {
+        for scenario in &study.scenarios {
+            let campaign = common::campaign(scenario, &study.policies, RUNS);
+            for cell in &campaign.cells {
+                for (total, count) in seen.iter_mut().zip(&cell.tally.seen) {
+                    *total += count;
+                }
             }
         }
     }
