@@ -41,7 +41,11 @@ impl<'s> Prepared<'s> {
         };
         let policies = policies
             .iter()
-            .map(|policy| compile(policy, &mut names, &ledger))
+            .map(|policy| {
+                let mut compiled = compile(policy, &mut names, &ledger)?;
+                compiled.facts.cap_output(scenario.model.max_output_tokens);
+                Ok(compiled)
+            })
             .collect::<Result<_, _>>()?;
         // Behind the names of scenario and policies, so that none of theirs changes its number.
         for name in scenario.script.iter().flat_map(scripted_tools) {
