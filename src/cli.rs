@@ -27,9 +27,20 @@ pub(crate) enum Command {
     /// Run recorded vectors of a reference engine and show the first difference of each failing case
     #[command(after_help = "Example: holdback conformance cases.jsonl.gz invalid.jsonl")]
     Conformance(Conformance),
+    /// Gate a change of limits: candidate against baseline on the same luck
+    #[command(
+        after_help = "Example: holdback check --baseline main.json --candidate limits.json --max-answered-drop 0.5"
+    )]
+    Check(Check),
     /// Put the shards of a study together, byte by byte as if it had run in one piece
     #[command(after_help = "Example: holdback merge shard-1 shard-2 --out report")]
     Merge(Merge),
+    /// Print the JSON Schema of a file kind
+    #[command(after_help = "Example: holdback schema summary > summary.schema.json")]
+    Schema(Schema),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example: holdback completions bash > /etc/bash_completion.d/holdback")]
+    Completions(Completions),
     /// List what is built in
     #[command(after_help = "Example: holdback list scenarios")]
     List(List),
@@ -75,6 +86,66 @@ pub(crate) struct Compare {
     pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) shared: Shared,
+}
+
+/// A change of limits.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The limits as they are: a policy (built-in name or file), or a saved summary.json, whose baseline is
+    /// simulated again and must reproduce its counts
+    #[arg(long, value_name = "P|FILE")]
+    pub(crate) baseline: String,
+    /// The limits as they would be: a policy (built-in name or file)
+    #[arg(long, value_name = "P")]
+    pub(crate) candidate: String,
+    /// A study whose scenarios, runs, seed and gates to use; the built-in default study without it
+    #[arg(long, value_name = "F")]
+    pub(crate) study: Option<String>,
+    /// A scenario: a name of the study, a built-in name or a file; may be repeated
+    #[arg(long = "scenario", value_name = "S")]
+    pub(crate) scenarios: Vec<String>,
+    /// How far the answered rate may fall, in percentage points
+    #[arg(long, value_name = "PP")]
+    pub(crate) max_answered_drop: Option<f64>,
+    /// How far the mean overspend may rise, in USD
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_overspend_increase: Option<f64>,
+    /// How far the mean bill may rise, in percent
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    pub(crate) max_cost_increase: Option<f64>,
+    /// Fail also where these runs cannot tell
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Write the verdicts as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write the verdicts as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Runs of each scenario under each policy
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u64>,
+    /// Seed of all luck
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Threads; all cores without it
+    #[arg(long, value_name = "T")]
+    pub(crate) threads: Option<usize>,
+    /// No progress and no remarks
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// `5` and `5%` are the same percentage.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    number
+        .trim()
+        .parse()
+        .map_err(|_| format!("found `{text}`, expected a percentage such as 5 or 5%"))
 }
 
 /// Shards to put together.
@@ -161,6 +232,25 @@ pub(crate) struct Conformance {
     /// Vectors as JSON lines, plain or gzip
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    /// The kind of file
+    #[arg(value_enum)]
+    pub(crate) kind: SchemaKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaKind {
+    /// `summary.json`
+    Summary,
 }
 
 #[derive(Debug, Args)]

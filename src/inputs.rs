@@ -7,7 +7,7 @@ use holdback_scenarios::read::{self, Loader};
 use holdback_scenarios::study::Study;
 use holdback_scenarios::{FileError, library};
 
-use crate::cli::{Compare, Shared};
+use crate::cli::Compare;
 use crate::failure::Failure;
 
 /// The most runs of a cell.
@@ -22,8 +22,8 @@ pub(crate) fn loader(prices: Option<&Path>) -> Result<Loader, Failure> {
 }
 
 /// The threads to use.
-pub(crate) fn threads(shared: &Shared) -> Result<usize, Failure> {
-    match shared.threads {
+pub(crate) fn threads(threads: Option<usize>) -> Result<usize, Failure> {
+    match threads {
         Some(0) => Err(Failure::Usage(
             "--threads: found 0, expected at least 1".to_owned(),
         )),
@@ -59,13 +59,18 @@ pub(crate) fn study(args: &Compare) -> Result<Study, Failure> {
     if let Some(seed) = args.seed {
         study.seed = seed;
     }
-    if study.runs == 0 || study.runs > MAX_RUNS {
+    check_runs(study.runs)?;
+    Ok(study)
+}
+
+/// Refuses a number of runs that makes no sense.
+pub(crate) fn check_runs(runs: u64) -> Result<(), Failure> {
+    if runs == 0 || runs > MAX_RUNS {
         return Err(Failure::Usage(format!(
-            "--runs: found {}, expected 1 to {MAX_RUNS}",
-            study.runs
+            "--runs: found {runs}, expected 1 to {MAX_RUNS}"
         )));
     }
-    Ok(study)
+    Ok(())
 }
 
 /// Scenarios named on the command line replace those of the study.

@@ -2,6 +2,7 @@
 //!
 //! Canonical JSON is RFC 8785; hashes are SHA-256, of which the first 64 bits are kept.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use serde_json::Value;
@@ -29,15 +30,30 @@ pub fn digest(value: &Value) -> Option<Digest> {
     canonical_text(value).map(|text| Digest(hash(&[&text])))
 }
 
-/// Key under which `run_limits` counts denials: tool name, canonical JSON of the parsed arguments
-/// and reason code. Unparsable and non-object arguments count as the empty object.
+/// Key under which `run_limits` counts denials: tool name, JSON of the parsed arguments with sorted
+/// keys and no spaces, and reason code. Numbers keep their kind: `1` and `1.0` differ. Unparsable and
+/// non-object arguments count as the empty object.
 pub fn denial(name: &str, arguments: &str, reason_code: &str) -> Signature {
     let parsed = serde_json::from_str::<Value>(arguments)
         .ok()
         .filter(Value::is_object)
-        .and_then(|value| canonical_text(&value))
-        .unwrap_or_else(|| "{}".to_owned());
+        .map_or_else(|| "{}".to_owned(), |value| sorted(value).to_string());
     Signature(hash(&[name, "\u{0}", &parsed, "\u{0}", reason_code]))
+}
+
+/// The same value with the keys of all objects in order.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let ordered: BTreeMap<String, Value> = fields
+                .into_iter()
+                .map(|(name, value)| (name, sorted(value)))
+                .collect();
+            ordered.into_iter().collect()
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        other => other,
+    }
 }
 
 fn canonical_text(value: &Value) -> Option<String> {
@@ -76,6 +92,17 @@ mod tests {
         assert_eq!(denial("t", "{", "r"), denial("t", "[1]", "r"));
         assert_eq!(denial("t", "{", "r"), denial("t", "{ }", "r"));
         assert_ne!(denial("t", "{}", "r"), denial("t", "{}", "s"));
+    }
+
+    #[test]
+    fn denials_are_equal_whatever_their_spacing_and_order_of_keys() {
+        let key = |arguments| denial("t", arguments, "r");
+        assert_eq!(
+            key(r#"{"a":1,"b":{"d":[1],"c":2}}"#),
+            key(r#"{ "b": {"c":2, "d":[ 1 ]}, "a":1 }"#)
+        );
+        assert_ne!(key(r#"{"a":1}"#), key(r#"{"a":1.0}"#));
+        assert_ne!(key(r#"{"a":[1,2]}"#), key(r#"{"a":[2,1]}"#));
     }
 
     #[test]

@@ -2,6 +2,14 @@
 //!
 //! They are files of the repository, embedded at compile time. They pass the same readers as a
 //! user's files; that they do is tested, so a built-in file that does not parse is a defect.
+//!
+//! Among the studies are public failure reports ([`incident_names`]), each a workload in a few scripted
+//! turns with the policies that tell it apart. Four reports of the same collection cannot be expressed
+//! yet, because a run has one agent and one kind of model call:
+//! - resume attempts rationed by count and not by what each costs (a budget across runs);
+//! - a child whose cap trips while its parent waits (a budget shared by parent and child);
+//! - a compaction that frees nothing (side calls that shrink the context);
+//! - the call that picks the next speaker (side calls beside the agent's own).
 
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
@@ -35,11 +43,52 @@ const SCENARIOS: &[Embedded] = embed!("scenarios":
     "facility-research",
     "coding-agent",
     "retail-agent",
+    "browser-task",
     "tool-hungry",
+    "stubborn",
     "cost-spikes",
+    "long-context",
+    "cache-misses",
+    "overlong-answer",
+    "looping",
+    "denied-calls",
+    "retry-storm",
+    "slow-tools",
+    "kill-mid-batch",
+    "repeated-kills",
+    "early-finisher",
+    "turns-run-out",
+    "evidence-behind",
+    "child-short-of-entries",
+    "starved-worker",
+    "whole-budget-in-one-batch",
+    "summary-never-granted",
 );
 
-const STUDIES: &[Embedded] = embed!("studies": "default");
+const STUDIES: &[Embedded] = embed!("studies": "default", "usage-limits", "families");
+
+const INCIDENTS: &[Embedded] = embed!("incidents":
+    "last-batch-unread",
+    "narration-unreserved",
+    "denials-loop",
+    "same-call-again",
+    "cached-tokens-twice",
+    "hidden-reasoning",
+    "call-never-returns",
+    "truncated-not-finished",
+    "one-token-too-many",
+    "money-in-doubles",
+    "continue-raises-nothing",
+    "resume-with-tighter-limits",
+    "tokens-that-measure-nothing",
+    "storm-outlasts-retries",
+    "retries-multiply",
+    "picture-eats-output",
+    "empty-body",
+    "price-of-being-safe",
+    "talk-deny-talk",
+    "forced-to-call",
+);
 
 const POLICIES: Embedded = ("policies.toml", include_str!("../library/policies.toml"));
 
@@ -56,6 +105,7 @@ struct Library {
     scenarios: Vec<(&'static str, String, Node)>,
     policies: Vec<(String, Node)>,
     studies: Vec<(&'static str, String, Node)>,
+    incidents: Vec<(&'static str, String, Node)>,
     prices: PriceTable,
 }
 
@@ -65,6 +115,7 @@ fn library() -> &'static Library {
         scenarios: SCENARIOS.iter().map(named).collect(),
         policies: policies(),
         studies: STUDIES.iter().map(named).collect(),
+        incidents: INCIDENTS.iter().map(named).collect(),
         prices: built_in(price_table_from_toml(PRICES.0, PRICES.1)),
     })
 }
@@ -140,6 +191,15 @@ pub fn study_names() -> Vec<&'static str> {
         .collect()
 }
 
+/// The names of the built-in studies that restate a public failure report.
+pub fn incident_names() -> Vec<&'static str> {
+    library()
+        .incidents
+        .iter()
+        .map(|(_, name, _)| name.as_str())
+        .collect()
+}
+
 /// The built-in scenarios.
 pub fn scenarios() -> Vec<Scenario> {
     let loader = Loader::default();
@@ -172,11 +232,11 @@ pub fn scenario_text(name: &str) -> Option<&'static str> {
 
 /// The text of a built-in study, as a start for one's own.
 pub fn study_text(name: &str) -> Option<&'static str> {
-    let at = library()
-        .studies
-        .iter()
-        .position(|(_, other, _)| other == name)?;
-    Some(STUDIES[at].1)
+    let (file, _) = study_node(name)?;
+    let mut embedded = STUDIES.iter().chain(INCIDENTS);
+    embedded
+        .find(|(other, _)| *other == file)
+        .map(|(_, text)| *text)
 }
 
 /// The built-in price table.
@@ -199,9 +259,11 @@ pub(crate) fn scenario_node(name: &str) -> Option<(&'static str, Node)> {
 }
 
 pub(crate) fn study_node(name: &str) -> Option<(&'static str, Node)> {
-    let (file, _, node) = library()
+    let library = library();
+    let (file, _, node) = library
         .studies
         .iter()
+        .chain(&library.incidents)
         .find(|(_, other, _)| other == name)?;
     Some((file, node.clone()))
 }
@@ -225,7 +287,13 @@ mod tests {
         }
         assert_eq!(scenarios().len(), SCENARIOS.len());
         for name in study_names() {
-            Loader::default().study(name).unwrap();
+            assert_eq!(Loader::default().study(name).unwrap().name, name);
+        }
+        for (name, (file, _)) in incident_names().iter().zip(INCIDENTS) {
+            assert_eq!(*file, format!("incidents/{name}.toml"));
+            let study = Loader::default().study(name).unwrap();
+            assert!(study.skipped.is_empty(), "{file}");
+            assert!(study_text(name).unwrap().contains("# Source: "), "{file}");
         }
         assert_eq!(all_policies().len(), policy_names().len());
         for model in prices().models() {

@@ -35,13 +35,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Thresholds for `check`; what is not given is not tested.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Gates {
-    /// How far the answered rate may fall, in percentage points.
-    pub answered_drop_pp: Option<f64>,
-    /// How far the mean overspend may rise, in USD.
-    pub overspend_increase_usd: Option<f64>,
-    /// How far the mean cost may rise, in percent.
-    pub cost_increase_pct: Option<f64>,
-}
+/// Thresholds for `check`, by the gate's name such as `answered_drop_pp`, in file order. Which names there
+/// are is decided where gates are checked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gates(pub Vec<(String, f64)>);

@@ -55,7 +55,7 @@ pub mod tool {
     /// Latency of a call that runs; the fresh window draw of one that is refused, skipped or denied.
     pub const LATENCY_OR_WINDOW: usize = 5;
     pub const RECORD: usize = 6;
-    /// The kill behind this call; mixed, also the loss of the newest durable item.
+    /// The kill behind this call; other words made of it are in [`super::purpose`].
     pub const KILL: usize = 7;
 }
 
@@ -178,11 +178,26 @@ impl<const W: usize> Stream<W> {
     }
 }
 
-/// A word for a second decision that must not follow the first one's: the same word times 2^32 over
-/// the golden ratio, so that a range of words, however narrow, is spread evenly.
+/// A word for another decision than the one that `word` was drawn for: number `purpose` of the words
+/// that can be made of it, independent of `word` as far as any threshold can tell (the finaliser of
+/// MurmurHash3, a bijection).
 #[inline]
-pub fn mixed(word: u32) -> u32 {
-    word.wrapping_mul(0x9E37_79B9)
+pub fn another(word: u32, purpose: u32) -> u32 {
+    let mut mixed = word.wrapping_add(purpose.wrapping_mul(0x9E37_79B9));
+    mixed = (mixed ^ (mixed >> 16)).wrapping_mul(0x85EB_CA6B);
+    mixed = (mixed ^ (mixed >> 13)).wrapping_mul(0xC2B2_AE35);
+    mixed ^ (mixed >> 16)
+}
+
+/// What [`another`] word is for.
+pub mod purpose {
+    /// From the word of a kill: whether the newest durable item is lost.
+    pub const TAIL_LOSS: u32 = 1;
+    /// From the word of the loss: how long the restart takes.
+    pub const DOWNTIME: u32 = 2;
+    /// From the word of a kill: whether the process dies behind the call's second execution; the
+    /// third has the next number, and so on.
+    pub const SECOND_EXECUTION: u32 = 3;
 }
 
 /// The uniform in (0, 1) that a word stands for: the middle of its 2^-32 cell, so neither 0 nor 1.
@@ -245,6 +260,15 @@ mod tests {
         assert_ne!(first, words(8, "s", 0));
         assert_ne!(first, words(7, "t", 0));
         assert_ne!(first, words(7, "s", 1));
+    }
+
+    #[test]
+    fn another_word_is_spread_evenly_where_the_first_is_small() {
+        let low = (0..40_000_u32).filter(|word| another(*word, purpose::DOWNTIME) < 1 << 30);
+        let count = low.count();
+        // A quarter, within four standard errors.
+        assert!((10_000_i64 - count as i64).abs() < 4 * 87, "{count}");
+        assert_ne!(another(5, 1), another(5, 2));
     }
 
     #[test]

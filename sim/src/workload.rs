@@ -2,7 +2,7 @@
 
 use holdback_engine::Money;
 use holdback_scenarios::price::Price;
-use holdback_scenarios::script::{Bill, Script};
+use holdback_scenarios::script::{Act, Bill, Script, ScriptTurn};
 use holdback_scenarios::{Policy, Scenario};
 
 use crate::campaign::{Campaign, Listener, RunSet, Workload, campaign};
@@ -17,6 +17,7 @@ pub struct Prepared<'s> {
     compiled: Compiled,
     names: ToolNames,
     key: LuckKey,
+    ledger: Ledger,
     policies: Vec<CompiledPolicy>,
 }
 
@@ -42,11 +43,16 @@ impl<'s> Prepared<'s> {
             .iter()
             .map(|policy| compile(policy, &mut names, &ledger))
             .collect::<Result<_, _>>()?;
+        // Behind the names of scenario and policies, so that none of theirs changes its number.
+        for name in scenario.script.iter().flat_map(scripted_tools) {
+            names.resolve(name);
+        }
         Ok(Prepared {
             scenario,
             compiled: Compiled::new(scenario),
             names,
             key: LuckKey::new(seed, &scenario.name),
+            ledger,
             policies,
         })
     }
@@ -54,6 +60,11 @@ impl<'s> Prepared<'s> {
     /// The compiled policies.
     pub fn policies(&self) -> &[CompiledPolicy] {
         &self.policies
+    }
+
+    /// Where the money in the engines' ledgers comes from.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Tools by number.
@@ -97,10 +108,24 @@ impl<'s> Prepared<'s> {
 
 /// True if the script states what turns cost instead of their tokens.
 fn bills_costs(script: &Script) -> bool {
+    scripted_turns(script).any(|turn| matches!(turn.bill, Bill::Cost { .. }))
+}
+
+/// The names of the tools that a script calls.
+fn scripted_tools(script: &Script) -> impl Iterator<Item = &str> {
+    scripted_turns(script)
+        .filter_map(|turn| match &turn.act {
+            Act::Calls { calls, .. } => Some(calls),
+            _ => None,
+        })
+        .flatten()
+        .map(|call| call.tool.as_str())
+}
+
+fn scripted_turns(script: &Script) -> impl Iterator<Item = &ScriptTurn> {
     (0..script.len())
         .filter_map(|position| script.turn(position))
         .chain(&script.closing)
-        .any(|turn| matches!(turn.bill, Bill::Cost { .. }))
 }
 
 /// Something to do with a workload of any kind.

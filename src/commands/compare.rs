@@ -24,7 +24,7 @@ const MOST_RUNS: u64 = inputs::MAX_RUNS;
 
 pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
     let study = inputs::study(args)?;
-    let threads = inputs::threads(&args.shared)?;
+    let threads = inputs::threads(args.shared.threads)?;
     if let Some(precision) = args.precision
         && !(precision > 0.0 && precision <= 50.0)
     {

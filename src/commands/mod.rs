@@ -1,10 +1,13 @@
 //! One module a command.
 
+mod check;
 mod compare;
+mod completions;
 mod conformance;
 mod list;
 mod merge;
 mod replay;
+mod schema;
 mod show;
 mod study;
 
@@ -17,6 +20,9 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Completions(args) => completions::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::List(args) => list::run(&args),
     }

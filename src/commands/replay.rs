@@ -130,7 +130,7 @@ impl<'a> Setting<'a> {
             policies,
             compiled,
             baseline,
-            threads: inputs::threads(&args.shared)?,
+            threads: inputs::threads(args.shared.threads)?,
             price,
             names: tools,
             key: LuckKey::new(args.seed, "replay"),

@@ -41,7 +41,8 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// A3. The reserve that was found before the step holds for all its attempts; only where there
-    /// was none may a retry find one. Nothing that a reserve looks at changes before the first.
+    /// was none may a retry find one (rl-00703). Nothing that a reserve looks at changes before the
+    /// first.
     fn control(&self) -> Option<Entered> {
         let used = &self.state.counters;
         match self.state.step_reserve {
@@ -142,7 +143,7 @@ impl<O: Observer> Run<'_, O> {
                 cancelled: true, ..
             } => self.cancelled_by_provider(),
             Attempt::Turn { .. } => match self.token() {
-                // The turn is lost (S8).
+                // The turn is lost, also an answer (S8, rl-02818).
                 Some(action) => action,
                 None => {
                     let has_calls = !self.state.calls.is_empty();
@@ -169,7 +170,8 @@ impl<O: Observer> Run<'_, O> {
             && is_answer
     }
 
-    /// Failed and empty attempts share the attempts of a step; the last one names the failure.
+    /// Failed and empty attempts share the attempts of a step; the last one names the failure
+    /// (rl-01526).
     fn retry(&mut self, attempt: Attempt) -> Action {
         let made = self.state.attempt;
         let attempts = self.config.rules.attempts;

@@ -64,7 +64,7 @@ pub(super) fn before_attempt(config: &Config, used: &Counters, now: Micros) -> O
 }
 
 /// The first limit that recorded usage has passed, if one has: model calls, tool calls, input
-/// tokens, output tokens, cost. Reaching a limit is fine.
+/// tokens, output tokens, cost. Reaching a limit is fine (rl-02118).
 ///
 /// Inside the loop, tool calls can only be above a negative limit, and then the first *model*
 /// recording finds it (section 13.6).

@@ -116,7 +116,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// The first `ran` calls have run. S17: their number joins the counters whatever their results,
-    /// unless the batch was recorded before a crash, or is cancelled now.
+    /// unless the batch was recorded before a crash (rl-02329), or is cancelled now (rl-01335).
     fn batch_ran(&mut self, ran: u32) -> Action {
         if check::past_deadline(self.config, self.now) {
             return self.cancel_dispatch(ran);
@@ -143,7 +143,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     /// S18 to S20. Denials of a batch that the checkpoint had pending are never counted
-    /// (section 11.4).
+    /// (section 11.4, rl-02557).
     fn join_results(&mut self) -> Action {
         let state = &mut *self.state;
         state.is_pending = false;

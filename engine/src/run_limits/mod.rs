@@ -6,17 +6,22 @@
 //!
 //! - The control that asks for the final answer is in a request when the reserve was entered
 //!   *before* it. Model calls and money change between the request and the check of the turn, so a
-//!   turn that enters their reserve by its own usage fails unannounced ([`CrossingTurn`]).
-//! - One positive reserve makes the comparisons of all other dimensions active with their zero.
+//!   turn that enters their reserve by its own usage fails unannounced ([`CrossingTurn`]; vectors
+//!   rl-03392, rl-01447 and rl-03204, which is the interactive defaults).
+//! - One positive reserve makes the comparisons of all other dimensions active with their zero
+//!   (rl-04010).
 //! - A call that crosses the money cap fails the run even when it brought the answer
-//!   ([`AnswerOverCap`]).
+//!   ([`AnswerOverCap`]; rl-02662), and outranks the error that it brought (rl-01711).
+//!
+//! Not modelled: suspension (approvals, questions, child runs leave the loop with their batch
+//! pending) and repeated call ids (a driver numbers its calls itself).
 //!
 //! After a crash between the response of a tool turn and its pending batch, the recorded snapshot of
 //! the reference could not go on. This engine does what the later reference does: it rebuilds the
 //! batch from the conversation and continues ([`Engine`], section 11.6).
 //!
-//! One step is [`step`], its attempts are [`attempt`], its batch is [`dispatch`]; what a new process
-//! does first is [`resume`]; how a run ends is [`ending`].
+//! One step is in `step`, its attempts in `attempt`, its batch in `dispatch`; what a new process does
+//! first is in `resume`, how a run ends in `ending`.
 
 mod attempt;
 mod cause;

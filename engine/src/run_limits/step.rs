@@ -11,7 +11,10 @@ use crate::protocol::{Action, CheckpointKind, Counted, Counters, Limiter, Observ
 
 impl<O: Observer> Run<'_, O> {
     /// S1 to S4. The token comes before the check, so that a deadline found here cancels the run
-    /// and never fails it.
+    /// and never fails it; before a retry it fails the run (rl-01465).
+    ///
+    /// Only after a crash that lost a recorded response can a step begin inside a reserve of model
+    /// calls or money (rl-01569).
     pub(super) fn begin_step(&mut self) -> Action {
         if let Some(action) = self.token() {
             return action;
@@ -36,20 +39,34 @@ impl<O: Observer> Run<'_, O> {
     /// that were recorded when it was proposed, not by those recorded now (section 11.6).
     pub(super) fn take_up_turn(&mut self) -> Action {
         let tool_calls = self.state.watermark;
-        let room = match reserve::entered(self.config, &self.state.counters, tool_calls, true) {
-            None => Room {
-                calls: reserve::tool_calls_left(self.config, tool_calls),
-                admission: Admission::Budget,
-            },
-            Some(entered) => match self.room_in_reserve(entered) {
-                Ok(room) => room,
-                Err(action) => return action,
-            },
+        let room = if let Some(room) = self.recorded_before_crash() {
+            room
+        } else {
+            match reserve::entered(self.config, &self.state.counters, tool_calls, true) {
+                None => Room {
+                    calls: reserve::tool_calls_left(self.config, tool_calls),
+                    admission: Admission::Budget,
+                },
+                Some(entered) => match self.room_in_reserve(entered) {
+                    Ok(room) => room,
+                    Err(action) => return action,
+                },
+            }
         };
         if let Some(action) = self.count_repetitions() {
             return action;
         }
         self.fit(room)
+    }
+
+    /// The room that a rebuilt batch had, if its usage was recorded before the crash: it passed the
+    /// reserve and ran as it was fitted, and must not be judged otherwise now.
+    fn recorded_before_crash(&self) -> Option<Room> {
+        let recorded = self.state.counters.tool_calls - self.state.watermark;
+        (self.state.origin == Origin::History && recorded > 0).then_some(Room {
+            calls: recorded,
+            admission: Admission::Budget,
+        })
     }
 
     /// S11 with the variants: what a tool turn may do inside a reserve. The reference knows only
@@ -93,7 +110,7 @@ impl<O: Observer> Run<'_, O> {
         })
     }
 
-    /// S12. Calls that will be refused or trimmed away count, too; the one that reaches the
+    /// S12, by the raw argument text (rl-03621). Calls that will be refused or trimmed away count, too; the one that reaches the
     /// threshold ends the run, and calls behind it are not counted any more.
     fn count_repetitions(&mut self) -> Option<Action> {
         let threshold = self.config.rules.identical_calls;
@@ -107,13 +124,10 @@ impl<O: Observer> Run<'_, O> {
         None
     }
 
-    /// S13 and S14: the first calls run, the rest is refused.
+    /// S13 and S14: the first calls run, the rest is refused (rl-03068).
     fn fit(&mut self, room: Room) -> Action {
         let proposed = self.state.calls.len() as u32;
-        let fitted = match self.recorded_before_crash() {
-            Some(recorded) => recorded.min(proposed),
-            None => u32::try_from(room.calls.max(0)).map_or(proposed, |calls| calls.min(proposed)),
-        };
+        let fitted = u32::try_from(room.calls.max(0)).map_or(proposed, |calls| calls.min(proposed));
         if fitted == 0 {
             return self.refuse_turn(room.cause(proposed));
         }
@@ -131,16 +145,6 @@ impl<O: Observer> Run<'_, O> {
         self.refuse(fitted, proposed - fitted, room.cause(proposed))
     }
 
-    /// The size of the batch, if its usage was recorded before the crash: it then ran as it was
-    /// fitted, and must not be fitted otherwise.
-    fn recorded_before_crash(&self) -> Option<u32> {
-        let recorded = self.state.counters.tool_calls - self.state.watermark;
-        match self.state.origin {
-            Origin::History if recorded > 0 => Some(u32::try_from(recorded).unwrap_or(u32::MAX)),
-            _ => None,
-        }
-    }
-
     /// S15.
     pub(super) fn save_pending(&mut self) -> Action {
         self.save(CheckpointKind::ToolPending, Phase::SavingPending)
@@ -150,6 +154,8 @@ impl<O: Observer> Run<'_, O> {
     fn refuse_turn(&mut self, cause: Cause) -> Action {
         let state = &mut *self.state;
         state.fitted = 0;
+        // What an earlier batch was denied says nothing about the calls of this turn.
+        state.denied.clear();
         state.phase = Phase::RefusingTurn;
         let proposed = state.calls.len() as u32;
         self.refuse(0, proposed, cause)

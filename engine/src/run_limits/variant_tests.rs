@@ -69,6 +69,18 @@ fn a_refused_crossing_turn_runs_nothing_and_the_next_request_asks_for_the_answer
 }
 
 #[test]
+fn denials_of_an_earlier_batch_do_not_touch_a_refused_turn() {
+    let limits = Limits {
+        max_model_calls: 3,
+        synthesis_reserve_model_calls: 1,
+        ..Limits::default()
+    };
+    let script = vec![calls(&[1, 7]), calls(&[2]), answer()];
+    let mut driver = Driver::new(limits, crossing(CrossingTurn::RefuseThenSynthesize), script);
+    assert_eq!(verdict(driver.play()), COMPLETED);
+}
+
+#[test]
 fn a_refused_crossing_turn_is_no_repetition() {
     let limits = Limits {
         max_model_calls: 3,
@@ -183,6 +195,46 @@ proptest::proptest! {
             verdict(driver.play()) == COMPLETED
         };
         let largest = if by_cost { max_cents } else { max_model_calls };
+        let mut before = false;
+        for reserve in 0..largest {
+            let now = answers(reserve);
+            proptest::prop_assert!(now || !before, "reserve {} answers less than {}", reserve, reserve - 1);
+            before = now;
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_larger_steps_or_tool_call_reserve_never_answers_less_under_the_rules_of_the_reference(
+        batches in proptest::collection::vec(1_u64..5, 1..12),
+        max_steps in 1_i64..12,
+        max_tool_calls in 1_i64..20,
+        by_steps: bool,
+    ) {
+        let mut next = 0;
+        let mut script: Vec<Attempt> = batches
+            .iter()
+            .map(|batch| {
+                let fresh: Vec<u64> = (0..*batch).map(|call| (next + call) * 210 + 1).collect();
+                next += batch;
+                calls(&fresh)
+            })
+            .collect();
+        script.push(answer());
+        let answers = |reserve: i64| {
+            let limits = Limits {
+                max_steps,
+                max_tool_calls,
+                synthesis_reserve_steps: if by_steps { reserve } else { 0 },
+                synthesis_reserve_tool_calls: if by_steps { 0 } else { reserve },
+                ..Limits::default()
+            };
+            let mut driver = Driver::new(limits, Rules::default(), script.clone());
+            driver.when_told = Some(answer());
+            verdict(driver.play()) == COMPLETED
+        };
+        let largest = if by_steps { max_steps } else { max_tool_calls };
         let mut before = false;
         for reserve in 0..largest {
             let now = answers(reserve);

@@ -12,6 +12,9 @@ use crate::library;
 use crate::scenario::Scenario;
 use crate::study::{Gates, Study};
 
+/// More gates than there are measures make no sense.
+const MOST_GATES: usize = 200;
+
 /// The most runs of a cell.
 pub(crate) const MAX_RUNS: u64 = 1_000_000_000;
 /// What a study takes that gives no number of runs, or no seed.
@@ -170,15 +173,15 @@ fn source(field: Field<'_>) -> Source {
 }
 
 fn gates(field: &Field<'_>) -> Result<Gates, FileError> {
-    let mut table = field.table()?;
-    let gates = Gates {
-        answered_drop_pp: table.maybe("answered_drop_pp", |field| field.number(0.0, 100.0))?,
-        overspend_increase_usd: table
-            .maybe("overspend_increase_usd", |field| field.number(0.0, 1e9))?,
-        cost_increase_pct: table.maybe("cost_increase_pct", |field| field.number(0.0, 1e9))?,
+    let gate = |(name, threshold): (&str, Field<'_>)| {
+        Ok((name.to_owned(), threshold.number(-1e12, 1e12)?))
     };
-    table.finish()?;
-    Ok(gates)
+    let gates = field
+        .entries(MOST_GATES)?
+        .into_iter()
+        .map(gate)
+        .collect::<Result<_, FileError>>()?;
+    Ok(Gates(gates))
 }
 
 /// A scenario or policy as the user names it: a built-in name, or a file.

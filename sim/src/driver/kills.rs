@@ -2,7 +2,7 @@
 
 use holdback_scenarios::scenario::Kills;
 
-use crate::luck::{Chance, mixed};
+use crate::luck::{Chance, another, purpose};
 use crate::sampler::Sampler;
 
 /// Deaths of the process, compiled.
@@ -61,6 +61,7 @@ impl KillPlan {
 
     /// Microseconds until the restart.
     pub fn downtime(&self, word: u32) -> i64 {
-        self.downtime_us.count(mixed(word)).min(i64::MAX as u64 / 4) as i64
+        let word = another(word, purpose::DOWNTIME);
+        self.downtime_us.count(word).min(i64::MAX as u64 / 4) as i64
     }
 }

@@ -7,15 +7,15 @@ mod kills;
 
 use holdback_engine::Money;
 use holdback_engine::protocol::{
-    Action, Call, CallResult, CallStatus, Ending, Event as EngineEvent, Fault, FaultKind, Finish,
-    HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros, ModelRequest,
+    Action, Call, CallResult, CallStatus, Counters, Ending, Event as EngineEvent, Fault, FaultKind,
+    Finish, HistoryEntry, Instruction, JournalEntry, Limiter, LimitsEngine, Micros, ModelRequest,
     ModelTurn, Notice, Observer, Output, Reason, Status, Text, Tools, Usage, Verdict,
 };
 use holdback_scenarios::policy::Family;
 
 pub use kills::KillPlan;
 
-use crate::luck::mixed;
+use crate::luck::{another, purpose};
 use crate::policy::Facts;
 use crate::tally::{Cause, Event, Outcome, RunRecord, Seen};
 use crate::world::{Before, Ran, Reply, ReplyOutcome, World};
@@ -29,19 +29,46 @@ const MAX_KILLS: u64 = 10_000;
 /// How many actions a run may take: far more than its requests can need, so more is a defect.
 const MAX_ACTIONS: u64 = 500_000_000;
 
+/// The books of a run when the engine asks for an action.
+#[derive(Clone, Copy, Debug)]
+pub struct Books<'e> {
+    /// What provider and tools have charged so far.
+    pub billed: Money,
+    /// What the engine has recorded so far.
+    pub ledger: Money,
+    /// The counters that the engine makes durable on their own.
+    pub counters: &'e Counters,
+}
+
+/// How a process took up a run after a kill.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumption<'e> {
+    /// A checkpoint was found; without one the run starts from the beginning.
+    pub from_checkpoint: bool,
+    /// The newest durable item was lost with the process.
+    pub tail_lost: bool,
+    /// Time from the kill to the restart.
+    pub downtime: Micros,
+    /// The batch that is taken up again, if there is one: indices in decisions refer to it.
+    pub calls: &'e [Call],
+}
+
 /// Watches a run from outside. The unit witness costs nothing.
 #[allow(unused_variables)]
 pub trait Witness: Observer {
     /// The engine asked for an action.
-    fn acted(&mut self, now: Micros, action: &Action) {}
-    /// A request was answered; the calls are those that the turn proposes.
+    fn acted(&mut self, now: Micros, action: &Action, books: &Books<'_>) {}
+    /// The next request was estimated to have this many tokens.
+    fn estimated(&mut self, tokens: f64) {}
+    /// A request was answered; the calls are those that the turn proposes, and indices in decisions
+    /// refer to them from now on.
     fn replied(&mut self, now: Micros, request: &ModelRequest, reply: &Reply, calls: &[Call]) {}
     /// A call ran; `recovered` if its stored outcome was used.
     fn ran(&mut self, now: Micros, call: &Call, ran: &Ran, recovered: bool) {}
     /// The process died.
     fn killed(&mut self, now: Micros) {}
     /// The process was restarted.
-    fn resumed(&mut self, now: Micros, tail_lost: bool) {}
+    fn resumed(&mut self, now: Micros, resumption: &Resumption<'_>) {}
 }
 
 impl Witness for () {}
@@ -130,7 +157,14 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
             .engine
             .advance(config, course.now, EngineEvent::Start, witness);
         for _ in 0..MAX_ACTIONS {
-            witness.acted(course.now, &action);
+            if T::ACTIVE {
+                let books = Books {
+                    billed: course.record.billed,
+                    ledger: self.engine.ledger(config),
+                    counters: self.engine.counters(),
+                };
+                witness.acted(course.now, &action, &books);
+            }
             if let Action::Finish(ending) = action {
                 return self.finish(plan, config, world, course, &ending);
             }
@@ -260,7 +294,11 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                 }
                 EngineEvent::Done
             }
-            Action::EstimatePrompt => EngineEvent::PromptEstimated(world.estimate()),
+            Action::EstimatePrompt => {
+                let tokens = world.estimate();
+                witness.estimated(tokens);
+                EngineEvent::PromptEstimated(tokens)
+            }
             Action::Wait(pause) => {
                 course.now += pause;
                 EngineEvent::Done
@@ -306,7 +344,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                     .after_tool(course.record.kills, execution, ran.kill_word)
             {
                 course.record.seen.mark(Event::KillMidBatch);
-                let tail_word = mixed(ran.kill_word);
+                let tail_word = another(ran.kill_word, purpose::TAIL_LOSS);
                 return (ran, Died::Yes { tail_word });
             }
             if stores_outcomes(plan.family) {
@@ -353,7 +391,8 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         witness.killed(course.now);
         course.record.kills += 1;
         course.record.untouched = false;
-        course.now += world.kills().downtime(tail_word);
+        let downtime = world.kills().downtime(tail_word);
+        course.now += downtime;
         let tail_lost = world.kills().loses_tail(tail_word)
             && match plan.family {
                 Family::UsageLimits => self.durable.journal.pop().is_some(),
@@ -365,8 +404,16 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         let slot = self.durable.restore();
         world.rewind(&slot.mark);
         course.go_back(&slot.standing);
-        self.engine = E::resume(config, self.durable.durable());
-        witness.resumed(course.now, tail_lost);
+        let durable = self.durable.durable();
+        let from_checkpoint = durable.checkpoint.is_some();
+        self.engine = E::resume(config, durable);
+        let resumption = Resumption {
+            from_checkpoint,
+            tail_lost,
+            downtime,
+            calls: self.engine.calls(),
+        };
+        witness.resumed(course.now, &resumption);
         self.engine
             .advance(config, course.now, EngineEvent::Start, witness)
     }

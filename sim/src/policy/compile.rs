@@ -157,27 +157,7 @@ impl Compiler<'_> {
         limits: &Limits,
         settings: &RunLimitsSettings,
     ) -> Result<run_limits::Config, CompileError> {
-        let defaults = run_limits::Limits::default();
-        let count = |key: &str, default: i64| match limits.get(key) {
-            None => default,
-            Some(Value::Null) => run_limits::UNLIMITED,
-            Some(value) => value.as_i64().unwrap_or(run_limits::UNLIMITED),
-        };
-        let optional = |key: &str| limits.get(key).and_then(Value::as_i64);
-        let limits = run_limits::Limits {
-            max_steps: count("max_steps", defaults.max_steps),
-            max_model_calls: count("max_model_calls", defaults.max_model_calls),
-            max_tool_calls: count("max_tool_calls", defaults.max_tool_calls),
-            max_input_tokens: optional("max_input_tokens"),
-            max_output_tokens: optional("max_output_tokens"),
-            max_cost: self.money(limits, "max_cost")?,
-            synthesis_reserve_steps: optional("synthesis_reserve_steps").unwrap_or(0),
-            synthesis_reserve_model_calls: optional("synthesis_reserve_model_calls").unwrap_or(0),
-            synthesis_reserve_tool_calls: optional("synthesis_reserve_tool_calls").unwrap_or(0),
-            synthesis_reserve_cost: self
-                .money(limits, "synthesis_reserve_cost")?
-                .unwrap_or(Money::ZERO),
-        };
+        let limits = self.typed_run_limits(limits)?;
         let rules = &settings.rules;
         let rules = run_limits::Rules {
             attempts: settings.attempts,
@@ -202,6 +182,30 @@ impl Compiler<'_> {
             count_tool_cost: rules.count_tool_cost,
         };
         Ok(run_limits::Config::new(&limits, &rules, settings.deadline))
+    }
+
+    fn typed_run_limits(&self, limits: &Limits) -> Result<run_limits::Limits, CompileError> {
+        let defaults = run_limits::Limits::default();
+        let count = |key: &str, default: i64| match limits.get(key) {
+            None => default,
+            Some(Value::Null) => run_limits::UNLIMITED,
+            Some(value) => value.as_i64().unwrap_or(run_limits::UNLIMITED),
+        };
+        let optional = |key: &str| limits.get(key).and_then(Value::as_i64);
+        Ok(run_limits::Limits {
+            max_steps: count("max_steps", defaults.max_steps),
+            max_model_calls: count("max_model_calls", defaults.max_model_calls),
+            max_tool_calls: count("max_tool_calls", defaults.max_tool_calls),
+            max_input_tokens: optional("max_input_tokens"),
+            max_output_tokens: optional("max_output_tokens"),
+            max_cost: self.money(limits, "max_cost")?,
+            synthesis_reserve_steps: optional("synthesis_reserve_steps").unwrap_or(0),
+            synthesis_reserve_model_calls: optional("synthesis_reserve_model_calls").unwrap_or(0),
+            synthesis_reserve_tool_calls: optional("synthesis_reserve_tool_calls").unwrap_or(0),
+            synthesis_reserve_cost: self
+                .money(limits, "synthesis_reserve_cost")?
+                .unwrap_or(Money::ZERO),
+        })
     }
 
     fn money(&self, limits: &Limits, key: &str) -> Result<Option<Money>, CompileError> {
@@ -229,13 +233,9 @@ impl Compiler<'_> {
         let typed = usage_limits::UsageLimits::from_json(&Value::Object(present))
             .map_err(|invalid| self.error("", format!("{invalid:?}"), "valid UsageLimits"))?;
         let mut compiled = usage_limits::Settings::new(typed);
-        let prices = if self.ledger.as_reported && self.ledger.price.is_none() {
-            PriceSource::AsReported
-        } else {
-            self.ledger.price.map_or(PriceSource::AsReported, |price| {
-                PriceSource::Priced(doubles(&price))
-            })
-        };
+        let prices = self.ledger.price.map_or(PriceSource::AsReported, |price| {
+            PriceSource::Priced(doubles(&price))
+        });
         compiled.budget = Some(usage_limits::limits::Budget {
             ceiling_usd: settings.budget.and_then(|budget| budget.ceiling_usd),
             already_spent_usd: settings
@@ -336,8 +336,16 @@ fn whole(value: Option<&Value>) -> Option<u64> {
     value.and_then(Value::as_u64)
 }
 
+/// The limits of a `run_limits` policy as its engine compares them.
+pub(crate) fn run_limits_of(
+    policy: &Policy,
+    ledger: &Ledger,
+) -> Result<run_limits::Limits, CompileError> {
+    Compiler { policy, ledger }.typed_run_limits(&policy.limits)
+}
+
 /// Rates per million tokens as the doubles that `usage_limits` computes with.
-fn doubles(price: &Price) -> Prices {
+pub(crate) fn doubles(price: &Price) -> Prices {
     let per_mtok = |rate: Money| rate.times(1_000_000).to_f64();
     Prices {
         input_per_mtok: per_mtok(price.input),

@@ -12,6 +12,7 @@ use holdback_scenarios::policy::Family;
 use crate::luck::Chance;
 
 pub use compile::{CompileError, Ledger, compile};
+pub(crate) use compile::{doubles, run_limits_of};
 pub use names::ToolNames;
 
 /// What a world and the tally know of a policy.

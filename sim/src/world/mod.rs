@@ -17,6 +17,7 @@ pub use synthetic::{Compiled, Synthetic};
 pub use twin::twin_evidence;
 
 use crate::driver::KillPlan;
+use crate::luck::{TOOL_WORDS, another, purpose, tool};
 use crate::policy::Facts;
 use crate::tally::Seen;
 
@@ -43,7 +44,7 @@ pub trait World {
     /// The calls that the last completed turn proposes.
     fn proposed(&self) -> &[Call];
 
-    /// Runs a call. Running it again gives the same result.
+    /// Runs a call. Running it again gives the same result, but other luck of dying behind it.
     fn run(&mut self, call: &Call) -> Ran;
 
     /// Puts the stored outcome of a call into the conversation instead of running it again.
@@ -156,6 +157,15 @@ pub struct Ran {
     pub latency: Micros,
     /// Luck of dying behind this call, and of losing the newest durable item.
     pub kill_word: u32,
+}
+
+/// The luck of dying behind an execution of a call that ran so many times before.
+fn kill_word(words: &[u32; TOOL_WORDS], ran_before: u32) -> u32 {
+    let first = words[tool::KILL];
+    match ran_before {
+        0 => first,
+        again => another(first, purpose::SECOND_EXECUTION + again - 1),
+    }
 }
 
 /// A report that tells a multiple of what is true.

@@ -14,7 +14,7 @@ use holdback_scenarios::script::{
 };
 use holdback_scenarios::{Quantity, Scenario};
 
-use super::{Before, Ran, Reply, ReplyOutcome, World, scaled};
+use super::{Before, Ran, Reply, ReplyOutcome, World, kill_word, scaled};
 use crate::driver::KillPlan;
 use crate::luck::{Chance, Luck, LuckKey, model, tool, uniform};
 use crate::policy::{Facts, ToolNames};
@@ -75,6 +75,8 @@ struct Known {
     latency: Micros,
     tokens: u64,
     words: [u32; crate::luck::TOOL_WORDS],
+    /// Executions.
+    ran: u32,
 }
 
 impl<'s> Scripted<'s> {
@@ -229,6 +231,7 @@ impl<'s> Scripted<'s> {
                         .quantile_count(uniform(words[tool::SIZE]))
                 }),
                 words,
+                ran: 0,
             });
             self.proposed.push(Call {
                 id,
@@ -254,6 +257,7 @@ impl<'s> Scripted<'s> {
             latency: 0,
             tokens: 0,
             words: *self.luck.tool(),
+            ran: 0,
         });
         self.proposed.push(Call {
             id,
@@ -487,6 +491,7 @@ impl World for Scripted<'_> {
 
     fn run(&mut self, call: &Call) -> Ran {
         let known = self.known[call.id as usize];
+        self.known[call.id as usize].ran += 1;
         self.learn(&known, known.status);
         Ran {
             result: CallResult {
@@ -496,7 +501,7 @@ impl World for Scripted<'_> {
                 cost: known.cost,
             },
             latency: known.latency,
-            kill_word: known.words[tool::KILL],
+            kill_word: kill_word(&known.words, known.ran),
         }
     }
 

@@ -11,7 +11,7 @@ use holdback_scenarios::Scenario;
 use holdback_scenarios::price::Price;
 use holdback_scenarios::scenario::{Demand, TransportReported};
 
-use super::{Before, Ran, Reply, ReplyOutcome, World, scaled};
+use super::{Before, Ran, Reply, ReplyOutcome, World, kill_word, scaled};
 use crate::driver::KillPlan;
 use crate::luck::{Chance, Luck, LuckKey, MODEL_WORDS, TOOL_WORDS, model, run, tool, uniform};
 use crate::policy::Facts;
@@ -314,6 +314,8 @@ struct Proposal {
     words: [u32; TOOL_WORDS],
     /// What it brought when it ran: running it again, or repeating it, brings the same.
     outcome: Option<Outcome>,
+    /// Executions.
+    ran: u32,
 }
 
 /// What a call brings.
@@ -368,8 +370,9 @@ impl<'s> Synthetic<'s> {
 
     fn intent(&self, request: &ModelRequest, words: &[u32; MODEL_WORDS]) -> Intent {
         let answers = |chance: Chance, word: usize| chance.happens(words[word]);
-        if matches!(request.tools, Tools::Withheld | Tools::Absent) {
-            return if answers(self.scenario.tools_withheld, model::TOOLS_WITHHELD) {
+        if !offers_tools(request) {
+            let answers = answers(self.scenario.tools_withheld, model::TOOLS_WITHHELD);
+            return if answers || self.satisfied() {
                 Intent::Answer
             } else {
                 Intent::Nothing
@@ -472,6 +475,7 @@ impl<'s> Synthetic<'s> {
             kind,
             words,
             outcome: None,
+            ran: 0,
         });
         let origin = self.origin(id);
         let identity = Signature(identity(origin));
@@ -766,7 +770,7 @@ impl Synthetic<'_> {
             } else {
                 Finish::Stop
             },
-            typed: self.facts.typed.happens(words[model::RETRY_AFTER]),
+            typed: speaks && self.facts.typed.happens(words[model::RETRY_AFTER]),
         };
         Wire::new(outcome, usage, self.latency(words))
     }
@@ -1032,7 +1036,8 @@ impl World for Synthetic<'_> {
     fn run(&mut self, call: &Call) -> Ran {
         let outcome = self.outcome(call);
         self.learn(call, &outcome);
-        let words = &self.proposals[call.id as usize].words;
+        let proposal = &mut self.proposals[call.id as usize];
+        let words = &proposal.words;
         let (cost, latency) = match self.scenario.tools.get(usize::from(call.tool.0)) {
             Some(tool) if outcome.status != CallStatus::Denied => (
                 tool.cost,
@@ -1040,6 +1045,8 @@ impl World for Synthetic<'_> {
             ),
             _ => (Money::ZERO, 0),
         };
+        let ran_before = proposal.ran;
+        proposal.ran += 1;
         Ran {
             result: CallResult {
                 status: outcome.status,
@@ -1048,7 +1055,7 @@ impl World for Synthetic<'_> {
                 cost,
             },
             latency,
-            kill_word: words[tool::KILL],
+            kill_word: kill_word(&proposal.words, ran_before),
         }
     }
 

@@ -203,7 +203,8 @@ fn by_dimension(
     }
     let mut inner = field.table()?;
     let mut members = Limits::new();
-    for dimension in dimensions {
+    // `default` stands for the dimensions that are not named.
+    for dimension in dimensions.iter().chain(&["default"]) {
         word(&mut inner, &mut members, dimension, words)?;
     }
     inner.finish()?;

@@ -1,5 +1,7 @@
 //! Vectors of the validation of limits.
 
+use std::collections::BTreeMap;
+
 use holdback_engine::decimal::Decimal;
 use holdback_engine::run_limits::{Declared, ReadError, read};
 use serde::Deserialize;
@@ -15,7 +17,7 @@ pub(in super::super) struct CheckVector {
     valid: bool,
     fields: Vec<String>,
     kind: Option<String>,
-    parsed: Option<Value>,
+    parsed: Option<BTreeMap<String, Box<RawValue>>>,
     /// The object breaks the tool-call rule and another one, and the reference's order of the two is
     /// not known: any broken rule may be the one reported.
     #[serde(default)]
@@ -47,7 +49,10 @@ pub(in super::super) fn play_check(vector: &CheckVector) -> Result<Option<Differ
         found = expected.clone();
     }
     if let (Some(parsed), Ok(declared)) = (&vector.parsed, &read) {
-        expected["parsed"] = numbers_as_decimals(parsed);
+        expected["parsed"] = parsed
+            .iter()
+            .map(|(name, value)| (name.clone(), decimal_text(value)))
+            .collect();
         found["parsed"] = parsed_limits(declared);
     }
     Ok(first_difference(&expected, &found))
@@ -87,22 +92,9 @@ fn parsed_limits(limits: &Declared) -> Value {
 
 /// Counts are recorded as numbers, which may be larger than a JSON reader keeps exactly: both sides
 /// are compared as decimal texts.
-fn numbers_as_decimals(parsed: &Value) -> Value {
-    let Value::Object(fields) = parsed else {
-        return parsed.clone();
-    };
-    fields
-        .iter()
-        .map(|(name, value)| {
-            let text = match value {
-                Value::Number(number) => Decimal::parse(&number.to_string()),
-                Value::String(text) => Decimal::parse(text),
-                _ => None,
-            };
-            (
-                name.clone(),
-                text.map_or(value.clone(), |decimal| json!(decimal.to_string())),
-            )
-        })
-        .collect()
+fn decimal_text(value: &RawValue) -> Value {
+    match Decimal::parse(value.get().trim_matches('"')) {
+        Some(decimal) => json!(decimal.to_string()),
+        None => serde_json::from_str(value.get()).unwrap_or_default(),
+    }
 }

@@ -21,7 +21,7 @@ pub(super) fn play_case(case: &Case) -> Result<Option<Difference>, String> {
 }
 
 /// What the engine makes of a recorded run, in the shape of `expect`.
-fn outcome(case: &Case) -> Result<Value, String> {
+pub(super) fn outcome(case: &Case) -> Result<Value, String> {
     driver::run(case)
 }
 
