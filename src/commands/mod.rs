@@ -2,11 +2,13 @@
 
 mod compare;
 mod conformance;
+mod explain;
 mod list;
 mod merge;
 mod replay;
 mod show;
 mod study;
+mod vectors;
 
 use crate::cli::Command;
 use crate::failure::{Failure, Verdict};
@@ -16,6 +18,8 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
     match command {
         Command::Compare(args) => compare::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Vectors(args) => vectors::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::List(args) => list::run(&args),

@@ -138,7 +138,7 @@ impl<'t> Writer<'t> {
             if in_place || matches!(event.what, What::End(_)) {
                 block.lines.extend(checkpoints(&mut saved));
             }
-            let run = self.decisions_like(at, end);
+            let run = self.decisions_from(at, end);
             if run > 0 {
                 block.lines.extend(self.decided(at, run));
                 at += run;
@@ -155,18 +155,16 @@ impl<'t> Writer<'t> {
         block
     }
 
-    /// How many decisions from here on are the same but for the call they concern.
-    fn decisions_like(&self, at: usize, end: usize) -> usize {
-        let What::Decision(first) = &self.timeline.events[at].what else {
-            return 0;
-        };
+    /// How many decisions from here on stand together, those beside their calls left out.
+    fn decisions_from(&self, at: usize, end: usize) -> usize {
         if self.stands_beside_its_call(at) {
             return 1;
         }
-        self.timeline.events[at..end]
-            .iter()
-            .take_while(|event| matches!(&event.what, What::Decision(other) if alike(first, other)))
-            .count()
+        let follows = |position: &usize| match &self.timeline.events[*position].what {
+            What::Decision(_) => !self.stands_beside_its_call(*position),
+            _ => false,
+        };
+        (at..end).take_while(follows).count()
     }
 
     /// The decision admitted a call that ran.
@@ -174,17 +172,14 @@ impl<'t> Writer<'t> {
         self.admissions.values().any(|decision| *decision == at)
     }
 
-    /// Decisions that are the same but for their calls, on one line.
     fn decided(&self, at: usize, run: usize) -> Vec<Line> {
         if self.stands_beside_its_call(at) {
             return Vec::new();
         }
         let positions: Vec<usize> = (at..at + run).collect();
-        let mut lines = decision_lines(self.timeline, &positions, 2);
-        let marked = positions.iter().any(|at| self.marked.contains(at));
+        let mut lines = decision_lines(self.timeline, &positions, &self.marked, 2);
         for line in &mut lines {
             line.timed = true;
-            line.mark = marked;
         }
         lines
     }
@@ -307,46 +302,70 @@ fn ran(call: &ToolCall) -> bool {
 }
 
 /// Decisions as lines; consecutive ones that are the same but for their calls share one.
-pub(super) fn decision_lines(timeline: &Timeline, positions: &[usize], indent: usize) -> Vec<Line> {
-    let decisions: Vec<(&Event, &Decided)> = positions
+pub(super) fn decision_lines(
+    timeline: &Timeline,
+    positions: &[usize],
+    marked: &BTreeSet<usize>,
+    indent: usize,
+) -> Vec<Line> {
+    let decisions: Vec<(usize, &Decided)> = positions
         .iter()
         .filter_map(|at| match &timeline.events[*at].what {
-            What::Decision(decided) => Some((&timeline.events[*at], decided)),
+            What::Decision(decided) => Some((*at, decided)),
             _ => None,
         })
         .collect();
-    decisions
-        .chunk_by(|(_, a), (_, b)| alike(a, b))
-        .map(|group| {
-            let (event, first) = group[0];
-            let tools: Vec<&str> = group
-                .iter()
-                .filter_map(|(_, decided)| decided.tool.as_deref())
-                .collect();
-            let what = match tools.len() {
-                0 => first.verdict.replace('_', " "),
-                1 => format!("{} {}", tools[0], first.verdict.replace('_', " ")),
-                n => format!(
-                    "{n} calls {}: {}",
-                    first.verdict.replace('_', " "),
-                    listed(&tools)
-                ),
-            };
-            let numbers = compared(first).map_or_else(String::new, |numbers| format!(" {numbers}"));
-            let text = format!("-> {what} [{}{numbers}] {}", first.limiter, first.sentence);
-            let tone = match first.verdict {
-                "executed" | "terminal_accepted" | "granted" => Tone::Plain,
-                "ended" if timeline.outcome.outcome == "answered" => Tone::Good,
-                "ended" | "violation" | "exceeded" | "loop" | "dropped" => Tone::Bad,
-                _ => Tone::Warn,
-            };
-            Line {
-                at: Some(event.at),
-                hang: 3,
-                ..Line::indented(indent, text, tone)
-            }
-        })
-        .collect()
+    let mut before = None;
+    let mut lines = Vec::new();
+    for group in decisions.chunk_by(|(_, a), (_, b)| alike(a, b)) {
+        let (at, first) = group[0];
+        let tools: Vec<&str> = group
+            .iter()
+            .filter_map(|(_, decided)| decided.tool.as_deref())
+            .collect();
+        // An ending repeats what blocked or exceeded.
+        let because = (&first.rule, first.left, first.right);
+        let reason = if before == Some(because) {
+            "by the same rule".to_owned()
+        } else {
+            because_of(first)
+        };
+        before = Some(because);
+        lines.push(Line {
+            at: Some(timeline.events[at].at),
+            hang: 3,
+            mark: group.iter().any(|(at, _)| marked.contains(at)),
+            ..Line::indented(
+                indent,
+                format!("-> {} {reason}", what_of(first, &tools)),
+                tone_of(first, timeline),
+            )
+        });
+    }
+    lines
+}
+
+fn because_of(decided: &Decided) -> String {
+    let numbers = compared(decided).map_or_else(String::new, |numbers| format!(" {numbers}"));
+    format!("[{}{numbers}] {}", decided.limiter, decided.sentence)
+}
+
+fn what_of(decided: &Decided, tools: &[&str]) -> String {
+    let verdict = decided.verdict.replace('_', " ");
+    match tools {
+        [] => verdict,
+        [tool] => format!("{tool} {verdict}"),
+        tools => format!("{} calls {verdict}: {}", tools.len(), listed(tools)),
+    }
+}
+
+fn tone_of(decided: &Decided, timeline: &Timeline) -> Tone {
+    match decided.verdict {
+        "executed" | "terminal_accepted" | "granted" => Tone::Plain,
+        "ended" if timeline.outcome.outcome == "answered" => Tone::Good,
+        "ended" | "violation" | "exceeded" | "loop" | "dropped" => Tone::Bad,
+        _ => Tone::Warn,
+    }
 }
 
 /// The two numbers.

@@ -4,6 +4,8 @@ mod blocks;
 mod layout;
 mod line;
 
+use std::collections::BTreeSet;
+
 use holdback_sim::explain::{Divergence, Timeline, first_difference};
 use serde::Serialize;
 use serde_json::Value;
@@ -176,7 +178,13 @@ impl Explained {
                     Tone::Dim,
                 ));
             }
-            lines.extend(blocks::decision_lines(&told.timeline, &side.decisions, 4));
+            let unmarked = BTreeSet::new();
+            lines.extend(blocks::decision_lines(
+                &told.timeline,
+                &side.decisions,
+                &unmarked,
+                4,
+            ));
         }
         lines
     }
@@ -192,8 +200,16 @@ impl Explained {
             _ => left.len().saturating_sub(1),
         };
         let mut text = layout::beside(
-            &[Line::text(first.name(), Tone::Strong)],
-            &[Line::text(second.name(), Tone::Strong)],
+            &[
+                &[Line::text(first.name(), Tone::Strong)],
+                &*layout::columns_of_numbers(),
+            ]
+            .concat(),
+            &[
+                &[Line::text(second.name(), Tone::Strong)],
+                &*layout::columns_of_numbers(),
+            ]
+            .concat(),
             style,
         );
         if shared > 1 {
