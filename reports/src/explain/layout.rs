@@ -10,7 +10,7 @@ use crate::table::Style;
 pub(super) const TWO_COLUMNS: usize = 100;
 const TIME: usize = 8;
 /// Widths of input, cached, output, cost, bill, ledger.
-const NUMBERS: [usize; 6] = [8, 8, 7, 9, 9, 9];
+const NUMBERS: [usize; 6] = [8, 8, 7, 8, 8, 8];
 
 /// The heading of the numbers of [`wide`].
 pub(super) fn columns_of_numbers() -> Vec<Line> {
