@@ -24,6 +24,16 @@ pub(crate) enum Command {
         after_help = "Example: holdback replay runs.jsonl.gz --policy production.json --policy candidate.json"
     )]
     Replay(Replay),
+    /// Show one run event by event, under one policy or beside another on the same luck
+    #[command(
+        after_help = "Example: holdback explain --scenario tool-hungry --policy \"no reserve\" --run 0 --against \"steps reserve 1\""
+    )]
+    Explain(Explain),
+    /// Write simulated runs as reference vectors, to replay them on a runtime of one's own
+    #[command(
+        after_help = "Example: holdback vectors --scenario coding-agent --policy \"cost reserve 0.25\" --runs 50 -o runs.jsonl"
+    )]
+    Vectors(Vectors),
     /// Run recorded vectors of a reference engine and show the first difference of each failing case
     #[command(after_help = "Example: holdback conformance cases.jsonl.gz invalid.jsonl")]
     Conformance(Conformance),
@@ -212,6 +222,93 @@ pub(crate) struct Shared {
     /// No progress and no remarks
     #[arg(long)]
     pub(crate) quiet: bool,
+}
+
+/// Where the names of scenarios and policies are looked up, before built-in ones and files.
+#[derive(Debug, Args)]
+pub(crate) struct Names {
+    /// A study whose names may be used: a built-in name or a file; the default study without it
+    #[arg(long, value_name = "F")]
+    pub(crate) study: Option<String>,
+    /// A file whose scenario may be named; may be repeated
+    #[arg(long = "scenario-file", value_name = "FILE")]
+    pub(crate) scenario_files: Vec<String>,
+    /// A file whose policies may be named; may be repeated
+    #[arg(long = "policy-file", value_name = "FILE")]
+    pub(crate) policy_files: Vec<String>,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
+/// One run of a scenario, or of recorded runs.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("origin").required(true).args(["scenario", "traces"])))]
+pub(crate) struct Explain {
+    /// A scenario: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "S")]
+    pub(crate) scenario: Option<String>,
+    /// Recorded runs as JSON lines, plain or gzip; the embedded sample without any file
+    #[arg(long, value_name = "F", num_args = 0..)]
+    pub(crate) traces: Option<Vec<PathBuf>>,
+    /// A policy: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "P")]
+    pub(crate) policy: String,
+    /// The run's number, from 0; of recorded runs the position among the played ones of the source,
+    /// as runs.csv counts them, or the run_id
+    #[arg(long, value_name = "N")]
+    pub(crate) run: String,
+    /// A policy to show beside it, on the same luck
+    #[arg(long, value_name = "P")]
+    pub(crate) against: Option<String>,
+    /// Seed of all luck; the study's without it
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) names: Names,
+    /// The source of the recorded run, where a position alone does not tell
+    #[arg(long, value_name = "LABEL", requires = "traces")]
+    pub(crate) source: Option<String>,
+    /// Price of turns without a recorded cost, as in `replay`
+    #[arg(long, value_name = "MODEL|SPEC", requires = "traces")]
+    pub(crate) price: Option<String>,
+    /// Chance that the model obeys a control, as in `replay`
+    #[arg(long, value_name = "X", requires = "traces")]
+    pub(crate) compliance: Option<f64>,
+    /// Number the played runs as `replay --skip-dialogue` does
+    #[arg(long, requires = "traces")]
+    pub(crate) skip_dialogue: bool,
+    /// Columns to fit; those of the terminal without it, 100 elsewhere
+    #[arg(long, value_name = "N")]
+    pub(crate) width: Option<usize>,
+    /// Every event as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Simulated runs that become vectors.
+#[derive(Debug, Args)]
+pub(crate) struct Vectors {
+    /// A scenario: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "S")]
+    pub(crate) scenario: String,
+    /// A policy of run_limits or usage_limits: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "P")]
+    pub(crate) policy: String,
+    /// How many runs, from run 0 on
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) runs: u64,
+    /// One run by its number instead; may be repeated
+    #[arg(long, value_name = "N", conflicts_with = "runs")]
+    pub(crate) run: Vec<u64>,
+    /// Seed of all luck; the study's without it
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) names: Names,
+    /// Write here instead of to stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// What is printed to stdout.

@@ -4,12 +4,14 @@ mod check;
 mod compare;
 mod completions;
 mod conformance;
+mod explain;
 mod list;
 mod merge;
 mod replay;
 mod schema;
 mod show;
 mod study;
+mod vectors;
 
 use crate::cli::Command;
 use crate::failure::{Failure, Verdict};
@@ -19,6 +21,8 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
     match command {
         Command::Compare(args) => compare::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Vectors(args) => vectors::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),

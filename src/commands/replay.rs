@@ -145,6 +145,51 @@ impl<'a> Setting<'a> {
         }
     }
 
+    /// How `explain` is told of the traces.
+    fn explain_traces(&self) -> String {
+        let shell = holdback_reports::numbers::shell;
+        let files = self.args.traces.iter();
+        let files = files.map(|path| format!(" {}", shell(&path.display().to_string())));
+        format!("--traces{}", files.collect::<String>())
+    }
+
+    /// What `explain` needs to play a run as it was played here.
+    fn explain_options(&self) -> String {
+        let shell = holdback_reports::numbers::shell;
+        let args = self.args;
+        let mut words = Vec::new();
+        for file in args
+            .policies
+            .iter()
+            .filter(|word| Path::new(word).is_file())
+        {
+            words.push(format!("--policy-file {}", shell(file)));
+        }
+        words.extend(self.how_played());
+        words.join(" ")
+    }
+
+    /// The options that decide how a record is played, as words of a command.
+    fn how_played(&self) -> Vec<String> {
+        let shell = holdback_reports::numbers::shell;
+        let args = self.args;
+        let mut words = Vec::new();
+        if let Some(price) = &args.price {
+            words.push(format!("--price {}", shell(price)));
+        }
+        if let Some(prices) = &args.prices {
+            words.push(format!("--prices {}", shell(&prices.display().to_string())));
+        }
+        if args.compliance != 1.0 {
+            words.push(format!("--compliance {}", args.compliance));
+        }
+        if args.skip_dialogue {
+            words.push("--skip-dialogue".to_owned());
+        }
+        words.push(format!("--seed {}", args.seed));
+        words
+    }
+
     /// The command that reproduces the replay.
     fn command(&self) -> String {
         let shell = holdback_reports::numbers::shell;
@@ -165,18 +210,7 @@ impl<'a> Setting<'a> {
                 .iter()
                 .map(|name| format!("--baseline {}", shell(name))),
         );
-        words.extend(
-            args.price
-                .iter()
-                .map(|price| format!("--price {}", shell(price))),
-        );
-        if args.compliance != 1.0 {
-            words.push(format!("--compliance {}", args.compliance));
-        }
-        if args.skip_dialogue {
-            words.push("--skip-dialogue".to_owned());
-        }
-        words.push(format!("--seed {}", args.seed));
+        words.extend(self.how_played());
         words.join(" ")
     }
 }
@@ -383,25 +417,30 @@ impl<'a> Replayed<'a> {
 
     fn result(self) -> StudyResult {
         let setting = self.setting;
-        let traces = setting
-            .args
-            .traces
+        let several = self
+            .sources
             .iter()
-            .map(|path| holdback_reports::numbers::shell(&path.display().to_string()));
-        let explain = traces
-            .map(|file| format!("--traces {file}"))
-            .collect::<Vec<_>>()
-            .join(" ");
+            .filter(|source| source.played > 0)
+            .count()
+            > 1;
+        let explain = |source: &str| match several {
+            true => format!(
+                "{} --source {}",
+                setting.explain_traces(),
+                holdback_reports::numbers::shell(source)
+            ),
+            false => setting.explain_traces(),
+        };
         let policies = &setting.policies;
         let played = self.sources.into_iter().filter(|source| source.played > 0);
         let scenarios = played
             .map(|source| ScenarioInfo {
                 summary: format!("{} recorded runs, played again", source.played),
+                explain: explain(&source.name),
                 name: source.name,
                 definition: serde_json::Value::Null,
                 budget: None,
                 runs: source.played,
-                explain: explain.clone(),
                 left_out: source
                     .left_out
                     .iter()
@@ -424,7 +463,7 @@ impl<'a> Replayed<'a> {
                 .get(setting.baseline)
                 .map_or_else(String::new, |policy| policy.name.clone()),
             command: setting.command(),
-            explain_options: String::new(),
+            explain_options: setting.explain_options(),
             runs_per_month: setting.args.shared.runs_per_month,
             policies: policies.iter().map(policy_info).collect(),
             scenarios,
