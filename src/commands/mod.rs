@@ -9,7 +9,8 @@ mod merge;
 mod replay;
 mod schema;
 mod show;
-mod study;
+mod size;
+pub(crate) mod study;
 
 use crate::cli::Command;
 use crate::failure::{Failure, Verdict};
@@ -20,6 +21,7 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Size(args) => size::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
