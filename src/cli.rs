@@ -42,6 +42,11 @@ pub(crate) enum Command {
         after_help = "Example: holdback check --baseline main.json --candidate limits.json --max-answered-drop 0.5"
     )]
     Check(Check),
+    /// Find the smallest reserve that reaches a target, and prove it on fresh luck
+    #[command(
+        after_help = "Example: holdback size --scenario scheduled-briefing --policy \"no reserve\" \\\n  --vary synthesis_reserve_steps --target-answered 0.75"
+    )]
+    Size(Size),
     /// Put the shards of a study together, byte by byte as if it had run in one piece
     #[command(after_help = "Example: holdback merge shard-1 shard-2 --out report")]
     Merge(Merge),
@@ -144,6 +149,68 @@ pub(crate) struct Check {
     /// Threads; all cores without it
     #[arg(long, value_name = "T")]
     pub(crate) threads: Option<usize>,
+    /// No progress and no remarks
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// A question about limits.
+#[derive(Debug, Args)]
+pub(crate) struct Size {
+    /// A scenario that the limits must serve: a name of the study, a built-in name or a file; may be repeated
+    #[arg(
+        long = "scenario",
+        value_name = "S",
+        required_unless_present = "traces"
+    )]
+    pub(crate) scenarios: Vec<String>,
+    /// Recorded runs instead of scenarios (not yet: calibrate a scenario from them first)
+    #[arg(long, value_name = "F", conflicts_with = "scenarios")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The limits to start from: a policy (name of the study, built-in name or file)
+    #[arg(long, value_name = "P")]
+    pub(crate) policy: String,
+    /// A field to vary, by its dotted path; a reserve's range is 0 to below its limit without one;
+    /// several fields are a grid
+    #[arg(long, value_name = "FIELD[=LO..HI[:STEP]]", required = true)]
+    pub(crate) vary: Vec<String>,
+    /// The share of runs that must be answered, in every scenario [default: 0.99]
+    #[arg(long, value_name = "X", conflicts_with = "target_delivered")]
+    pub(crate) target_answered: Option<f64>,
+    /// The share of runs that must deliver an answer or other text, in every scenario
+    #[arg(long, value_name = "X")]
+    pub(crate) target_delivered: Option<f64>,
+    /// 99% of the runs may overspend by at most this
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_overspend_p99: Option<String>,
+    /// How much less evidence may be gathered than without the reserve, in percent
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    pub(crate) max_evidence_loss: Option<f64>,
+    /// How much more a run may cost than without the reserve, in percent
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    pub(crate) max_cost_increase: Option<f64>,
+    /// How sure the recommendation must be
+    #[arg(long, value_name = "X", default_value_t = 0.95)]
+    pub(crate) confidence: f64,
+    /// A study whose scenarios and policies may be named
+    #[arg(long, value_name = "F")]
+    pub(crate) study: Option<String>,
+    /// Runs of each scenario that prove a recommendation, and at most that many of each candidate in
+    /// the search
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) runs: u64,
+    /// The master seed, from which the seeds of search and proof are derived
+    #[arg(long, value_name = "S", default_value_t = 7)]
+    pub(crate) seed: u64,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Threads; all cores without it
+    #[arg(long, value_name = "T")]
+    pub(crate) threads: Option<usize>,
+    /// Write size.json, limits.json, size.md and plots into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// No progress and no remarks
     #[arg(long)]
     pub(crate) quiet: bool,

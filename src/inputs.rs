@@ -138,6 +138,23 @@ pub(crate) fn policies(
     Ok((chosen, all_skipped))
 }
 
+/// The one policy of this name.
+pub(crate) fn one_policy(
+    option: &str,
+    name: &str,
+    known: &[Policy],
+    loader: &Loader,
+) -> Result<Policy, Failure> {
+    let (mut found, _) = policies(&[name.to_owned()], known, loader)?;
+    match (found.pop(), found.len()) {
+        (Some(policy), 0) => Ok(policy),
+        (_, more) => Err(Failure::Usage(format!(
+            "{option}: found {} policies in {name}, expected one; name one of a study with --study",
+            more + 1
+        ))),
+    }
+}
+
 /// The position of the baseline: the named one, else the first.
 pub(crate) fn baseline(policies: &[Policy], name: Option<&str>) -> Result<usize, Failure> {
     let Some(name) = name else { return Ok(0) };

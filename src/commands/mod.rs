@@ -10,7 +10,8 @@ mod merge;
 mod replay;
 mod schema;
 mod show;
-mod study;
+mod size;
+pub(crate) mod study;
 mod vectors;
 
 use crate::cli::Command;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Vectors(args) => vectors::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Size(args) => size::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
