@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod dist;
+pub mod import;
 pub mod library;
 mod normal;
 pub mod policy;

@@ -23,6 +23,7 @@ use std::path::Path;
 use serde_json::Value;
 
 pub use error::{FileError, nearest};
+pub(crate) use tree::one_line;
 
 use self::study::Wanted;
 use crate::library;
