@@ -5,6 +5,7 @@
 //! simulates or decides anything.
 #![warn(missing_docs)]
 
+pub mod calibrate;
 pub mod dist;
 pub mod import;
 pub mod library;

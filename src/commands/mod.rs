@@ -1,9 +1,11 @@
 //! One module a command.
 
+mod calibrate;
 mod check;
 mod compare;
 mod completions;
 mod conformance;
+mod init;
 mod list;
 mod merge;
 mod replay;
@@ -19,6 +21,8 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
     match command {
         Command::Compare(args) => compare::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),
