@@ -98,7 +98,7 @@ fn unknown_source<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Fai
 fn targets(args: &Calibrate, sources: &BTreeMap<String, Observed>) -> Result<Vec<PathBuf>, Failure> {
     let is_file = args.output.extension().is_some_and(|end| end == "toml") && !args.output.is_dir();
     if !is_file {
-        let of_source = |label: &String| args.output.join(format!("{}.toml", slug(label)));
+        let of_source = |label: &String| args.output.join(format!("{}.toml", numbers::slug(label)));
         return Ok(sources.keys().map(of_source).collect());
     }
     if sources.len() > 1 {
@@ -110,11 +110,6 @@ fn targets(args: &Calibrate, sources: &BTreeMap<String, Observed>) -> Result<Vec
         )));
     }
     Ok(vec![args.output.clone()])
-}
-
-/// The name of a file for a label.
-fn slug(label: &str) -> String {
-    numbers::slug(label)
 }
 
 /// How well a scenario fits, for people.
