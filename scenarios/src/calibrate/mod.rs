@@ -7,6 +7,8 @@
 mod fit;
 mod price;
 mod sample;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
