@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use holdback_reports::numbers;
-use holdback_scenarios::calibrate::{Calibrated, FitRow, Observed};
+use holdback_scenarios::calibrate::{Calibrated, FitRow, Observed, Totals};
 use holdback_scenarios::import::Traces;
 use holdback_scenarios::{FileError, read};
 
@@ -32,11 +32,12 @@ pub(super) fn run(args: &Calibrate) -> Result<Verdict, Failure> {
     let mut text = String::new();
     let mut written = 0;
     for ((label, seen), path) in sources.into_iter().zip(targets) {
+        let totals = seen.totals();
         match seen.calibrate(&label, given.as_ref(), loader.prices()) {
             Ok(scenario) => {
                 write_atomically(&path, scenario.text.as_bytes())?;
                 written += 1;
-                text += &report(&label, &path, &scenario);
+                text += &report(&label, &path, totals, &scenario);
                 for warning in scenario.warnings.iter().filter(|_| !args.quiet) {
                     remark(&format!("{label}: {warning}"));
                 }
@@ -113,12 +114,24 @@ fn targets(args: &Calibrate, sources: &BTreeMap<String, Observed>) -> Result<Vec
 }
 
 /// How well a scenario fits, for people.
-fn report(label: &str, path: &Path, scenario: &Calibrated) -> String {
+fn report(label: &str, path: &Path, totals: Totals, scenario: &Calibrated) -> String {
     let mut text = format!("{label} -> {}\n", path.display());
+    let _ = writeln!(
+        text,
+        "{} runs, {} model calls, {} tool calls ({} failed); tokens: {} input ({} cached), {} output; {} USD",
+        totals.runs,
+        totals.turns,
+        totals.calls,
+        totals.errors,
+        totals.input_tokens,
+        totals.cached_tokens,
+        totals.output_tokens,
+        totals.cost
+    );
     if let Some(found) = &scenario.price {
         let _ = writeln!(
             text,
-            "price: {:?}, reproduces {} of {} recorded costs",
+            "price: {}, reproduces {} of {} recorded costs",
             found.source, found.reproduced, found.compared
         );
     }

@@ -13,6 +13,8 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdback_engine::Money;
+
 use crate::price::{ModelPrice, PriceTable};
 use crate::trace::{Call, Names, Run, Turn};
 
@@ -32,12 +34,10 @@ const MOST_TOOLS: usize = 40;
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     runs: u64,
-    answered: u64,
     turns: u64,
     calls: u64,
     failed_requests: u64,
     turns_without_usage: u64,
-    turns_without_cost: u64,
     demand: Sample,
     demand_cut: Sample,
     batch: Sample,
@@ -53,14 +53,49 @@ pub struct Observed {
     could_repeat: u64,
     cached_tokens: u128,
     cacheable_tokens: u128,
-    largest_input: u64,
-    largest_output: u64,
     tools: BTreeMap<String, ToolSeen>,
     models: BTreeMap<String, u64>,
     costed: price::CostedTurns,
-    run_cost: Sample,
-    run_turns: Sample,
-    run_calls: Sample,
+    totals: Totals,
+}
+
+/// Sums over all turns of a source, as recorded; what is not recorded adds nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Runs with at least one turn.
+    pub runs: u64,
+    /// Model calls.
+    pub turns: u64,
+    /// Tool calls.
+    pub calls: u64,
+    /// Tool calls that failed.
+    pub errors: u64,
+    /// Input tokens, cached ones included.
+    pub input_tokens: u128,
+    /// Input tokens read from the cache.
+    pub cached_tokens: u128,
+    /// Output tokens, reasoning included.
+    pub output_tokens: u128,
+    /// Costs.
+    pub cost: Money,
+}
+
+impl Totals {
+    fn add(&mut self, run: &Run) {
+        self.runs += 1;
+        self.turns += run.turns.len() as u64;
+        self.calls += run.all_calls().len() as u64;
+        self.errors += run.all_calls().iter().filter(|call| call.error).count() as u64;
+        let sum = |of: fn(&Turn) -> Option<u64>| -> u128 {
+            run.turns.iter().filter_map(of).map(u128::from).sum()
+        };
+        self.input_tokens += sum(|turn| turn.input_tokens);
+        self.cached_tokens += sum(|turn| turn.cached_tokens);
+        self.output_tokens += sum(|turn| turn.output_tokens);
+        for cost in run.turns.iter().filter_map(|turn| turn.cost) {
+            self.cost = self.cost + cost;
+        }
+    }
 }
 
 /// What was seen of one tool.
@@ -107,10 +142,9 @@ impl Observed {
         self.runs
     }
 
-    /// Recorded cost of whole runs in millionths of a dollar, turns and calls of runs, `continue`
-    /// included.
-    pub fn whole_runs(&self) -> (&Sample, &Sample, &Sample) {
-        (&self.run_cost, &self.run_turns, &self.run_calls)
+    /// Sums over what was seen.
+    pub fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// Adds a run; one without turns says nothing and is left out.
@@ -119,6 +153,7 @@ impl Observed {
             return;
         };
         self.runs += 1;
+        self.totals.add(run);
         self.failed_requests += u64::from(run.failed_requests);
         if let Some(model) = run.model {
             *self.models.entry(names.get(model).to_owned()).or_default() += 1;
@@ -126,7 +161,6 @@ impl Observed {
         let is_answered = run
             .final_answer
             .unwrap_or(run.turns[last].call_count() == 0);
-        self.answered += u64::from(is_answered);
         let mut sight = Sight::default();
         for (at, turn) in run.turns.iter().enumerate() {
             let is_answer = at == last && is_answered;
@@ -140,13 +174,6 @@ impl Observed {
                 self.cacheable_tokens += u128::from(cacheable);
                 self.cached_tokens += u128::from(turn.cached_tokens.unwrap_or(0).min(cacheable));
             }
-        }
-        self.run_calls.add(sight.calls);
-        self.run_turns.add(run.turns.len() as u64);
-        let costs: Option<Vec<_>> = run.turns.iter().map(|turn| turn.cost).collect();
-        if let Some(costs) = costs {
-            let picos: i128 = costs.iter().map(|cost| cost.picos()).sum();
-            self.run_cost.add((picos / 1_000_000) as u64);
         }
         self.needs(is_answered, &sight);
     }
@@ -177,32 +204,26 @@ impl Observed {
                 self.output.add(visible);
             }
             self.reasoning.add(reasoning.min(output));
-            self.largest_output = self.largest_output.max(output);
         }
         if let Some(input) = turn.input_tokens {
             if is_first {
                 self.base_input.add(input);
             }
-            self.largest_input = self.largest_input.max(input);
         }
         if let Some(latency) = turn.latency {
             self.latency_ms.add((latency.max(0) / 1000) as u64);
         }
-        match (turn.cost, turn.usage()) {
-            (Some(cost), usage) => {
-                let micros = (cost.picos() / 1_000_000) as u64;
-                if is_answer {
-                    self.final_cost.add(micros);
-                } else {
-                    self.turn_cost.add(micros);
-                }
-                if let (Some(usage), Some(_), Some(_)) =
-                    (usage, turn.input_tokens, turn.output_tokens)
-                {
-                    self.costed.add(usage, cost);
-                }
-            }
-            (None, _) => self.turns_without_cost += 1,
+        let Some(cost) = turn.cost else { return };
+        let micros = (cost.picos() / 1_000_000) as u64;
+        if is_answer {
+            self.final_cost.add(micros);
+        } else {
+            self.turn_cost.add(micros);
+        }
+        if let (Some(usage), Some(_), Some(_)) =
+            (turn.usage(), turn.input_tokens, turn.output_tokens)
+        {
+            self.costed.add(usage, cost);
         }
     }
 

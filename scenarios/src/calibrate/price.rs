@@ -1,5 +1,7 @@
 //! The price behind recorded costs.
 
+use std::fmt;
+
 use holdback_engine::Money;
 use holdback_engine::protocol::Usage;
 
@@ -23,6 +25,16 @@ pub enum PriceSource {
     Record,
     /// The user named it.
     Given(String),
+}
+
+impl fmt::Display for PriceSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PriceSource::Table(name) => f.write_str(name),
+            PriceSource::Record => f.write_str("fitted to the record"),
+            PriceSource::Given(name) => write!(f, "{name}, as given"),
+        }
+    }
 }
 
 /// A price with how many of the recorded costs it reproduces.
