@@ -3,7 +3,6 @@
 //! A rule speaks of better and worse only where a comparison's verdict does, which is corrected for
 //! the number of comparisons; it never reads more into a number than its interval allows.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Measure;
@@ -14,7 +13,7 @@ use crate::summary::{Cell, Comparison, Scenario, Summary, Verdict};
 const NOTEWORTHY: f64 = 0.005;
 
 /// Something that a reader should know.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
     /// What it is about.
@@ -34,9 +33,7 @@ pub struct Finding {
 }
 
 /// What a finding is about.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// The answer to "which policy?": one for every scenario.

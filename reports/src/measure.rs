@@ -4,7 +4,6 @@
 
 use holdback_engine::Money;
 use holdback_sim::tally::{Group, Histogram, Tally};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The unit of a measure.
@@ -96,7 +95,7 @@ macro_rules! measures {
     ($($variant:ident $name:literal $title:literal $unit:ident $better:ident $needs:tt
        $source:expr, $meaning:literal;)+) => {
         /// A measure of a policy in a scenario.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Measure { $(#[doc = $meaning] #[serde(rename = $name)] $variant),+ }
 
         impl Measure {

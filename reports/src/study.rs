@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use holdback_engine::Money;
 use holdback_sim::tally::{Pairs, Tally};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Where the runs come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Simulated runs.

@@ -5,8 +5,8 @@ use crate::failure::{Failure, Verdict, print};
 
 pub(super) fn run(args: &Schema) -> Result<Verdict, Failure> {
     let schema = match args.kind {
-        SchemaKind::Summary => holdback_reports::summary::json_schema(),
+        SchemaKind::Summary => holdback_reports::summary::JSON_SCHEMA,
     };
-    print(&format!("{schema:#}\n"))?;
+    print(schema)?;
     Ok(Verdict::Holds)
 }

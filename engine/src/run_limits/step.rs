@@ -154,6 +154,8 @@ impl<O: Observer> Run<'_, O> {
     fn refuse_turn(&mut self, cause: Cause) -> Action {
         let state = &mut *self.state;
         state.fitted = 0;
+        // What an earlier batch was denied says nothing about the calls of this turn.
+        state.denied.clear();
         state.phase = Phase::RefusingTurn;
         let proposed = state.calls.len() as u32;
         self.refuse(0, proposed, cause)

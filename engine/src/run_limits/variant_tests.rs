@@ -69,6 +69,18 @@ fn a_refused_crossing_turn_runs_nothing_and_the_next_request_asks_for_the_answer
 }
 
 #[test]
+fn denials_of_an_earlier_batch_do_not_touch_a_refused_turn() {
+    let limits = Limits {
+        max_model_calls: 3,
+        synthesis_reserve_model_calls: 1,
+        ..Limits::default()
+    };
+    let script = vec![calls(&[1, 7]), calls(&[2]), answer()];
+    let mut driver = Driver::new(limits, crossing(CrossingTurn::RefuseThenSynthesize), script);
+    assert_eq!(verdict(driver.play()), COMPLETED);
+}
+
+#[test]
 fn a_refused_crossing_turn_is_no_repetition() {
     let limits = Limits {
         max_model_calls: 3,

@@ -129,7 +129,7 @@ fn verdicts(summary: &Summary) -> Markup {
             ul class="cards" {
                 @for finding in headlines {
                     li {
-                        b { a href={ "#" (slug(&finding.scenario)) } { (finding.scenario) } }
+                        b { a href={ "#" (anchor(&finding.scenario)) } { (finding.scenario) } }
                         (finding.text)
                     }
                 }
@@ -145,6 +145,11 @@ fn verdicts(summary: &Summary) -> Markup {
             }
         }
     }
+}
+
+/// The anchor of a scenario's section, apart from those of the page's own sections.
+fn anchor(scenario: &str) -> String {
+    format!("scenario-{}", slug(scenario))
 }
 
 /// A finding with the command behind it.
@@ -163,7 +168,7 @@ fn contents(summary: &Summary) -> Markup {
     html! {
         nav aria-label="Contents" {
             @for scenario in &summary.scenarios {
-                a href={ "#" (slug(&scenario.name)) } { (scenario.name) }
+                a href={ "#" (anchor(&scenario.name)) } { (scenario.name) }
             }
             a href="#how-sure" { "How sure is this" }
             a href="#how-to-read" { "How to read this" }
@@ -173,7 +178,7 @@ fn contents(summary: &Summary) -> Markup {
 }
 
 fn section(summary: &Summary, scenario: &Scenario) -> Markup {
-    let id = slug(&scenario.name);
+    let id = anchor(&scenario.name);
     let plots = plots::of_scenario(summary, scenario);
     html! {
         section aria-labelledby=(id) {

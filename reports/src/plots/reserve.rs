@@ -185,11 +185,13 @@ fn name_of(points: &[(f64, &Cell)]) -> String {
     }
 }
 
-/// A policy's definition without its name and the size of one reserve.
+/// A policy's definition without what only describes it and without the size of one reserve.
 fn alike(definition: &serde_json::Value, kind: &str) -> String {
     let mut rest = definition.clone();
     if let Some(object) = rest.as_object_mut() {
-        object.remove("name");
+        for description in ["name", "summary", "extends"] {
+            object.shift_remove(description);
+        }
     }
     if let Some(limits) = rest.get_mut("limits") {
         remove(limits, kind);

@@ -8,7 +8,6 @@ mod tests;
 use std::collections::BTreeMap;
 
 use holdback_engine::Money;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Measure;
@@ -21,8 +20,11 @@ pub use crate::findings::{Finding, FindingKind};
 /// The version of the format of `summary.json`.
 pub const SCHEMA: u32 = 1;
 
+/// The JSON Schema of `summary.json`.
+pub const JSON_SCHEMA: &str = include_str!("schema.json");
+
 /// A study's results, without anything that could differ between two runs of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
     /// The version of this format.
@@ -46,7 +48,7 @@ pub struct Summary {
 }
 
 /// What was run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
     /// The display name.
@@ -70,7 +72,7 @@ pub struct Study {
 }
 
 /// How sure the numbers are.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
     /// The confidence of every interval.
@@ -84,7 +86,7 @@ pub struct Statistics {
 }
 
 /// A policy of the study.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// The display name.
@@ -96,7 +98,7 @@ pub struct Policy {
 }
 
 /// A scenario with its measures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// The display name.
@@ -104,7 +106,6 @@ pub struct Scenario {
     /// What it is, in a sentence.
     pub summary: String,
     /// The operator's intent.
-    #[schemars(with = "Option<String>")]
     pub budget_usd: Option<Money>,
     /// Runs of each cell.
     pub runs: u64,
@@ -122,7 +123,7 @@ pub struct Scenario {
 }
 
 /// One policy in one scenario.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
     /// The name of the policy.
@@ -153,31 +154,30 @@ pub struct Cell {
 }
 
 /// A measured value, with its interval where the number of runs leaves it uncertain.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// The value.
     pub value: Value,
     /// Its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<[f64; 2]>")]
     pub interval: Option<Interval>,
 }
 
 /// A value: exact where it is a total, with six decimals elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A count.
     Count(u64),
     /// An exact amount of money.
-    Usd(#[schemars(with = "String")] Money),
+    Usd(Money),
     /// A mean, rate or quantile.
     Real(f64),
 }
 
 /// A policy against the baseline, on the same luck.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
     /// Runs answered under both.
@@ -199,19 +199,18 @@ pub struct Comparison {
 }
 
 /// A difference with its paired interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
     /// The difference.
     pub value: f64,
     /// Its interval; absent where so few runs give none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<[f64; 2]>")]
     pub interval: Option<Interval>,
 }
 
 /// What can be said about the answered rate of a policy against the baseline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It answers more, beyond noise.
@@ -223,7 +222,7 @@ pub enum Verdict {
 }
 
 /// Runs that ended in the same way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
     /// `answered`, `partial` or `unanswered`.
@@ -235,7 +234,7 @@ pub struct Cause {
 }
 
 /// A run worth explaining.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
     /// Its number, from 0.
@@ -247,7 +246,7 @@ pub struct Example {
 }
 
 /// What a policy comes to at the user's volume.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerMonth {
     /// Runs a month.
@@ -259,15 +258,6 @@ pub struct PerMonth {
     /// The overspend, in dollars; absent without a cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overspend_usd: Option<f64>,
-}
-
-/// The JSON Schema of `summary.json`.
-pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Summary).to_value();
-    if let Some(fields) = schema.as_object_mut() {
-        fields.insert("title".to_owned(), "Holdback summary.json".into());
-    }
-    schema
 }
 
 impl Summary {

@@ -139,3 +139,79 @@ fn one_run_gives_rates_but_no_resampled_interval() {
     );
     assert!(cell.figure(Measure::CostMean).unwrap().interval.is_none());
 }
+
+/// Checks a value against the part of JSON Schema that the published schema uses.
+fn assert_valid(
+    value: &serde_json::Value,
+    schema: &serde_json::Value,
+    root: &serde_json::Value,
+    at: &str,
+) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = root.pointer(reference.trim_start_matches('#')).unwrap();
+        return assert_valid(value, target, root, at);
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let fits = |choice: &serde_json::Value| {
+            let choice = match choice["$ref"].as_str() {
+                Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
+                None => choice,
+            };
+            is_type(value, choice["type"].as_str().unwrap())
+        };
+        assert!(choices.iter().any(fits), "{at}: {value}");
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        assert!(words.contains(value), "{at}: {value}");
+    }
+    if let Some(name) = schema["type"].as_str() {
+        assert!(is_type(value, name), "{at}: {value} is no {name}");
+    }
+    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+        assert_valid(item, &schema["items"], root, &format!("{at}[{index}]"));
+    }
+    for name in schema["required"].as_array().into_iter().flatten() {
+        assert!(
+            value.get(name.as_str().unwrap()).is_some(),
+            "{at} lacks {name}"
+        );
+    }
+    for (key, inner) in value.as_object().into_iter().flatten() {
+        let path = format!("{at}.{key}");
+        if let Some(names) = schema["propertyNames"]["enum"].as_array() {
+            assert!(names.iter().any(|name| name == key), "{path}");
+        }
+        match (
+            schema["properties"].get(key),
+            &schema["additionalProperties"],
+        ) {
+            (Some(known), _) => assert_valid(inner, known, root, &path),
+            (None, serde_json::Value::Bool(false)) => panic!("{path} is not in the schema"),
+            (None, others) => assert_valid(inner, others, root, &path),
+        }
+    }
+}
+
+fn is_type(value: &serde_json::Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "null" => value.is_null(),
+        _ => false,
+    }
+}
+
+#[test]
+fn the_file_keeps_to_its_published_schema() {
+    let mut study = sample::study();
+    study.runs_per_month = Some(1000);
+    let schema: serde_json::Value = serde_json::from_str(JSON_SCHEMA).unwrap();
+    let file = serde_json::to_value(Summary::new(&study)).unwrap();
+    assert_valid(&file, &schema, &schema, "summary");
+    let names = &schema["$defs"]["cell"]["properties"]["measures"]["propertyNames"]["enum"];
+    let all: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
+    assert_eq!(names, &serde_json::json!(all));
+}

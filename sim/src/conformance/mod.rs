@@ -12,6 +12,7 @@ use std::fmt;
 use std::io;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use compare::Difference;
