@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdback_scenarios::import;
 
 /// Size the reserve that guarantees an agent's final answer, before the agent is deployed.
 #[derive(Debug, Parser)]
@@ -34,6 +35,12 @@ pub(crate) enum Command {
         after_help = "Example: holdback vectors --scenario coding-agent --policy \"cost reserve 0.25\" --runs 50 -o runs.jsonl"
     )]
     Vectors(Vectors),
+    /// Fit a scenario to the recorded runs of each source and say how well it fits
+    #[command(after_help = "Example: holdback calibrate spans.json.gz --source shop -o shop.toml")]
+    Calibrate(Calibrate),
+    /// Write a study, a scenario and a policy to start from
+    #[command(after_help = "Example: holdback init limits && holdback compare limits/study.toml")]
+    Init(Init),
     /// Run recorded vectors of a reference engine and show the first difference of each failing case
     #[command(after_help = "Example: holdback conformance cases.jsonl.gz invalid.jsonl")]
     Conformance(Conformance),
@@ -241,8 +248,12 @@ pub(crate) struct Merge {
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Recorded runs as JSON lines, plain or gzip; an embedded sample without any
+    /// Recorded runs, plain or gzip: JSON lines, OTLP/JSON with GenAI spans, mini-swe-agent trajectories
+    /// or tau2 results; an embedded sample without any
     pub(crate) traces: Vec<PathBuf>,
+    /// Whether recorded input tokens include the cached ones
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputTokens::Inclusive)]
+    pub(crate) input_tokens: InputTokens,
     /// A policy: a built-in name or a file; may be repeated
     #[arg(long = "policy", value_name = "P")]
     pub(crate) policies: Vec<String>,
@@ -389,6 +400,66 @@ pub(crate) enum Format {
     Csv,
     /// For a pull request or a job summary
     Markdown,
+}
+
+/// Recorded runs to fit scenarios to.
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Recorded runs, plain or gzip: JSON lines, OTLP/JSON with GenAI spans, mini-swe-agent trajectories
+    /// or tau2 results
+    #[arg(required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Only the runs of this source
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) source: Option<String>,
+    /// Whether recorded input tokens include the cached ones
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputTokens::Inclusive)]
+    pub(crate) input_tokens: InputTokens,
+    /// The price, where it is not that of the record: a model's name, or input=3,output=15[,cached_input=..]
+    #[arg(long, value_name = "MODEL|SPEC")]
+    pub(crate) price: Option<String>,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// The scenario file to write, or a folder for one file a source
+    #[arg(short, long, value_name = "FILE|DIR")]
+    pub(crate) output: PathBuf,
+    /// No remarks
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// Where to write files to start from.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The folder; the current one without it
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Whether recorded input tokens include the cached ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputTokens {
+    /// They do, as OpenAI, Google and the GenAI conventions count
+    Inclusive,
+    /// Cached tokens come on top, as Anthropic's own API counts
+    Exclusive,
+}
+
+impl InputTokens {
+    /// The option as it must be written, unless it is the default.
+    pub(crate) fn option(self) -> Option<String> {
+        (self == InputTokens::Exclusive).then(|| "--input-tokens exclusive".to_owned())
+    }
+}
+
+impl From<InputTokens> for import::InputTokens {
+    fn from(words: InputTokens) -> import::InputTokens {
+        match words {
+            InputTokens::Inclusive => import::InputTokens::Inclusive,
+            InputTokens::Exclusive => import::InputTokens::Exclusive,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -1,10 +1,12 @@
 //! One module a command.
 
+mod calibrate;
 mod check;
 mod compare;
 mod completions;
 mod conformance;
 mod explain;
+mod init;
 mod list;
 mod merge;
 mod replay;
@@ -24,6 +26,8 @@ pub(crate) fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Vectors(args) => vectors::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Size(args) => size::run(&args),
         Command::Check(args) => check::run(&args),

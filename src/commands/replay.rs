@@ -1,15 +1,15 @@
 //! `holdback replay`: recorded runs under policies.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
 use std::path::Path;
 
 use holdback_reports::study::{Kind, ScenarioInfo, StudyResult, Twin};
 use holdback_reports::summary::Summary;
+use holdback_scenarios::import::Traces;
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::price::Price;
 use holdback_scenarios::read;
-use holdback_scenarios::trace::{Names, Reader};
+use holdback_scenarios::trace::Names;
 use holdback_scenarios::{FileError, library};
 use holdback_sim::campaign::Campaign;
 use holdback_sim::luck::LuckKey;
@@ -61,10 +61,14 @@ pub(super) fn run(args: &Replay) -> Result<Verdict, Failure> {
     let progress = Progress::new(0, args.shared.quiet);
     let mut replayed = Replayed::new(&setting);
     if args.traces.is_empty() {
-        replayed.read(library::sample_runs(), &progress, rows.as_mut())?;
+        replayed.read(library::sample_runs().into(), &progress, rows.as_mut())?;
     }
     for path in &args.traces {
-        replayed.read(Reader::open(path)?, &progress, rows.as_mut())?;
+        replayed.read(
+            Traces::open(path, args.input_tokens.into())?,
+            &progress,
+            rows.as_mut(),
+        )?;
     }
     replayed.flush(&progress, rows.as_mut())?;
     if replayed.played == 0 {
@@ -210,6 +214,7 @@ impl<'a> Setting<'a> {
                 .iter()
                 .map(|name| format!("--baseline {}", shell(name))),
         );
+        words.extend(args.input_tokens.option());
         words.extend(self.how_played());
         words.join(" ")
     }
@@ -230,6 +235,7 @@ struct Replayed<'a> {
     read: u64,
     played: u64,
     ignored: BTreeMap<String, u64>,
+    imported: Vec<String>,
 }
 
 struct Source {
@@ -253,12 +259,13 @@ impl<'a> Replayed<'a> {
             read: 0,
             played: 0,
             ignored: BTreeMap::new(),
+            imported: Vec::new(),
         }
     }
 
-    fn read<R: BufRead>(
+    fn read(
         &mut self,
-        mut reader: Reader<R>,
+        mut reader: Traces,
         progress: &Progress,
         mut rows: Option<&mut RowFile>,
     ) -> Result<(), Failure> {
@@ -274,6 +281,7 @@ impl<'a> Replayed<'a> {
                 self.play(at, progress, rows.as_deref_mut())?;
             }
         }
+        self.imported.extend_from_slice(reader.remarks());
         for (key, count) in reader.ignored() {
             *self.ignored.entry(key.clone()).or_default() += count;
         }
@@ -409,6 +417,9 @@ impl<'a> Replayed<'a> {
                     reason.as_str()
                 ));
             }
+        }
+        for text in &self.imported {
+            remark(text);
         }
         for (key, count) in &self.ignored {
             remark(&format!("ignored the key `{key}` {count} times"));

@@ -11,6 +11,7 @@ mod fields;
 mod limits;
 mod policy;
 mod price;
+mod published;
 mod quantity;
 mod scenario;
 mod script;
@@ -23,6 +24,7 @@ use std::path::Path;
 use serde_json::Value;
 
 pub use error::{FileError, nearest};
+pub(crate) use tree::one_line;
 
 use self::study::Wanted;
 use crate::library;
@@ -201,13 +203,14 @@ pub fn policy_from_toml(file: &str, text: &str) -> Result<Policy, FileError> {
     policy::policy(&Field::root(file, &policy::policy_table(file, &root)))
 }
 
-/// Reads a price table from a TOML or JSON file.
+/// Reads a price table from a TOML or JSON file: our own format, LiteLLM's
+/// `model_prices_and_context_window.json` or the `api.json` of models.dev.
 ///
 /// # Errors
 /// What is wrong with the file.
 pub fn price_table(path: &Path) -> Result<PriceTable, FileError> {
     let (file, node) = document(path)?;
-    price::price_table(&file, &node)
+    published::price_table(&file, &node).unwrap_or_else(|| price::price_table(&file, &node))
 }
 
 /// Reads a price table from TOML text; `file` is what errors call it.
