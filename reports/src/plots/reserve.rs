@@ -109,7 +109,7 @@ fn plot(
     let slug = crate::numbers::slug(&kind.replace(['.', '_'], "-").to_lowercase());
     Some(Plot::new(
         format!("{id}-{short}-{slug}"),
-        &question,
+        question,
         text,
         height,
         body,
@@ -132,6 +132,10 @@ impl Curve<'_> {
     }
 }
 
+/// Policies that are alike but for one reserve: what they share, the same without the reserve, and the
+/// cell of each size.
+type Alike<'a> = (String, String, Vec<(f64, &'a Cell)>);
+
 /// Policies that are alike but for the size of `kind`, with the same policy without it as size 0;
 /// each group with at least two sizes.
 fn curves<'a>(
@@ -140,7 +144,7 @@ fn curves<'a>(
     kind: &str,
     measure: Measure,
 ) -> Vec<Curve<'a>> {
-    let mut groups: Vec<(String, String, Vec<(f64, &Cell)>)> = Vec::new();
+    let mut groups: Vec<Alike<'a>> = Vec::new();
     let mut without: Vec<(String, &Cell)> = Vec::new();
     for cell in scenario
         .cells

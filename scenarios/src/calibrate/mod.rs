@@ -93,7 +93,7 @@ impl Totals {
         self.cached_tokens += sum(|turn| turn.cached_tokens);
         self.output_tokens += sum(|turn| turn.output_tokens);
         for cost in run.turns.iter().filter_map(|turn| turn.cost) {
-            self.cost = self.cost + cost;
+            self.cost += cost;
         }
     }
 }
@@ -205,10 +205,10 @@ impl Observed {
             }
             self.reasoning.add(reasoning.min(output));
         }
-        if let Some(input) = turn.input_tokens {
-            if is_first {
-                self.base_input.add(input);
-            }
+        if let Some(input) = turn.input_tokens
+            && is_first
+        {
+            self.base_input.add(input);
         }
         if let Some(latency) = turn.latency {
             self.latency_ms.add((latency.max(0) / 1000) as u64);
