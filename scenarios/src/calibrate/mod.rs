@@ -93,7 +93,7 @@ impl Totals {
         self.cached_tokens += sum(|turn| turn.cached_tokens);
         self.output_tokens += sum(|turn| turn.output_tokens);
         for cost in run.turns.iter().filter_map(|turn| turn.cost) {
-            self.cost = self.cost + cost;
+            self.cost += cost;
         }
     }
 }
