@@ -163,7 +163,7 @@ fn what_no_reserve_can_do_fails_and_names_the_best_and_what_binds() {
 
 #[test]
 fn a_reserve_that_gives_up_too_much_evidence_is_named_as_what_binds() {
-    let folder = folder("0.7");
+    let folder = folder("1");
     let mut ask = ASK.to_vec();
     ask[5] = "synthesis_reserve_steps=8..19";
     ask.extend(["--max-evidence-loss", "1%"]);

@@ -9,11 +9,12 @@ fn lines(runs: u32, turn: impl Fn(u32, u32) -> String, turns: impl Fn(u32) -> u3
     let mut text = String::new();
     for run in 0..runs {
         let calls: Vec<String> = (0..turns(run)).map(|at| turn(run, at)).collect();
-        let answer = r#"{"input_tokens":9000,"output_tokens":500}"#;
+        let mut turns = calls;
+        turns.push(r#"{"input_tokens":9000,"output_tokens":500}"#.to_owned());
         let _ = writeln!(
             text,
-            r#"{{"source":"s","run_id":"{run}","turns":[{},{answer}],"final_answer":true}}"#,
-            calls.join(",")
+            r#"{{"source":"s","run_id":"{run}","turns":[{}],"final_answer":true}}"#,
+            turns.join(",")
         );
     }
     text
