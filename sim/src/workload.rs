@@ -41,7 +41,11 @@ impl<'s> Prepared<'s> {
         };
         let policies = policies
             .iter()
-            .map(|policy| compile(policy, &mut names, &ledger))
+            .map(|policy| {
+                let mut compiled = compile(policy, &mut names, &ledger)?;
+                compiled.facts.cap_output(scenario.model.max_output_tokens);
+                Ok(compiled)
+            })
             .collect::<Result<_, _>>()?;
         // Behind the names of scenario and policies, so that none of theirs changes its number.
         for name in scenario.script.iter().flat_map(scripted_tools) {
@@ -175,7 +179,7 @@ impl<'s> Workload for SyntheticWorkload<'s> {
     fn select(&self, _world: &mut Synthetic<'s>, _run: u64) {}
 
     fn twin(&self, world: &mut Synthetic<'s>, run: u64) -> Option<u64> {
-        // A twin whose demand has no end would run into the bound each time.
+        // A twin that has no end would run into the bound each time.
         if self.compiled.endless() {
             None
         } else {
@@ -201,7 +205,11 @@ impl<'s> Workload for ScriptedWorkload<'s> {
     fn select(&self, _world: &mut Scripted<'s>, _run: u64) {}
 
     fn twin(&self, world: &mut Scripted<'s>, run: u64) -> Option<u64> {
-        twin_evidence(world, run)
+        if world.endless() {
+            None
+        } else {
+            twin_evidence(world, run)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use holdback_engine::protocol::{
 use holdback_scenarios::policy::Family;
 use holdback_scenarios::scenario::Probability;
 use holdback_scenarios::{Policy, Scenario};
-use holdback_sim::driver::Witness;
+use holdback_sim::driver::{self, Resumption, Witness};
 use holdback_sim::tally::{Cause, Event, Outcome, RunRecord};
 use holdback_sim::world::{Ran, Reply};
 
@@ -147,7 +147,7 @@ fn refused_calls_of_a_batch_that_was_interrupted_stay_refused() {
 
 /// Keeps books of its own on what a run has done and what its process can still know.
 #[derive(Default)]
-struct Books {
+struct OwnBooks {
     family: Option<Family>,
     /// The engine's ledger as this family's durability says it must be.
     ledger: Money,
@@ -169,13 +169,12 @@ struct Books {
     grants: u64,
 }
 
-impl Observer for Books {
-    const ACTIVE: bool = false;
+impl Observer for OwnBooks {
     fn decided(&mut self, _decision: Decision) {}
 }
 
-impl Witness for Books {
-    fn acted(&mut self, _now: Micros, action: &Action) {
+impl Witness for OwnBooks {
+    fn acted(&mut self, _now: Micros, action: &Action, _books: &driver::Books<'_>) {
         match action {
             Action::Save(_) => {
                 self.checkpoints += 1;
@@ -209,8 +208,8 @@ impl Witness for Books {
         }
     }
 
-    fn resumed(&mut self, _now: Micros, tail_lost: bool) {
-        if tail_lost && self.family != Some(Family::UsageLimits) {
+    fn resumed(&mut self, _now: Micros, resumption: &Resumption<'_>) {
+        if resumption.tail_lost && self.family != Some(Family::UsageLimits) {
             self.saved.pop();
         }
         let (ledger, held) = self.saved.last().copied().unwrap_or_default();
@@ -310,7 +309,7 @@ fn cap(policy: &Policy, key: &str) -> u64 {
 }
 
 /// What must hold of every run, killed or not.
-fn check(policy: &Policy, scenario: &Scenario, run: &RunRecord, books: &Books, what: &str) {
+fn check(policy: &Policy, scenario: &Scenario, run: &RunRecord, books: &OwnBooks, what: &str) {
     let what = format!("{what} under {} {}", policy.family, policy.document);
     assert_ne!(run.cause, Cause::Endless, "{what}");
     // The bill holds all that was charged; the ledger, what its family can still know of it.
@@ -355,10 +354,10 @@ fn check(policy: &Policy, scenario: &Scenario, run: &RunRecord, books: &Books, w
     );
 }
 
-fn play(scenario: &Scenario, policy: &Policy, run: u64) -> (RunRecord, Books) {
-    let mut books = Books {
+fn play(scenario: &Scenario, policy: &Policy, run: u64) -> (RunRecord, OwnBooks) {
+    let mut books = OwnBooks {
         family: Some(policy.family),
-        ..Books::default()
+        ..OwnBooks::default()
     };
     let record = watched(scenario, policy, run, &mut books);
     (record, books)

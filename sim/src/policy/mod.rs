@@ -26,8 +26,8 @@ pub struct Facts {
     pub already_spent: Money,
     /// Time after which a run is late.
     pub time_limit: Option<Micros>,
-    /// The output cap of an ordinary request, where the policy sets one: a smaller one on the wire was
-    /// clamped by money.
+    /// The output cap of an ordinary request, where the policy sets one or the model has its own: a
+    /// smaller one on the wire was clamped by money.
     pub output_cap: Option<u64>,
     /// The output cap of a request that asks for the summary.
     pub closing_output_cap: Option<u64>,
@@ -51,6 +51,15 @@ impl Default for Facts {
             min_entries: None,
             terminal_tool: None,
             typed: Chance::new(1.0),
+        }
+    }
+}
+
+impl Facts {
+    /// The model has an output cap of its own.
+    pub(crate) fn cap_output(&mut self, cap: Option<u64>) {
+        for known in [&mut self.output_cap, &mut self.closing_output_cap] {
+            *known = known.iter().copied().chain(cap).min();
         }
     }
 }

@@ -107,6 +107,26 @@ impl<'s> Scripted<'s> {
         }
     }
 
+    /// Without any engine the script never comes to an end: no turn of it answers or fails, and what
+    /// follows it goes on for ever.
+    pub fn endless(&self) -> bool {
+        let goes_on = |turn: &ScriptTurn| match &turn.act {
+            Act::Calls { .. } => true,
+            Act::Answer(text) | Act::Say(text) => text.is_empty(),
+            Act::Fault { fault, .. } => !matches!(
+                fault,
+                ScriptFault::Permanent | ScriptFault::Protocol | ScriptFault::Truncated
+            ),
+        };
+        let model = &self.scenario.model;
+        self.script.on_end != OnEnd::Answer
+            && model.max_output_tokens.is_none()
+            && model.context_window.is_none()
+            && (0..self.script.len())
+                .filter_map(|at| self.script.turn(at))
+                .all(goes_on)
+    }
+
     /// The scripted turn of a position, past the end the one that `on_end` asks for.
     fn scripted(&self, position: usize) -> Planned<'s> {
         if let Some(turn) = self.script.turn(position) {
@@ -184,7 +204,11 @@ impl<'s> Scripted<'s> {
             let (raw, canonical, denial) = match &call.args {
                 Args::Given { value, raw } if !matches!(repetition, Repetition::Fresh) => (
                     signature::raw(&call.tool, raw),
-                    signature::canonical(&call.tool, value.as_ref()),
+                    // What is no JSON is passed on as the text that it is.
+                    match value {
+                        Some(_) => signature::canonical(&call.tool, value.as_ref()),
+                        None => signature::canonical(&call.tool, Some(&raw.as_str().into())),
+                    },
                     signature::denial(&call.tool, raw, "policy"),
                 ),
                 _ => (Signature(fresh), Some(Signature(fresh)), Signature(fresh)),

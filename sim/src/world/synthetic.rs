@@ -163,9 +163,22 @@ impl Compiled {
 }
 
 impl Compiled {
-    /// The model never has enough.
+    /// The model never has enough: its demand has no end, or nothing can meet it.
     pub fn endless(&self) -> bool {
-        self.demand.is_none()
+        let Some(demand) = &self.demand else {
+            return true;
+        };
+        let least = demand.count(0);
+        let chosen =
+            |at: usize| self.choice[at] > at.checked_sub(1).map_or(0, |at| self.choice[at]);
+        let brings_news = |tool: &CompiledTool| {
+            let can_succeed = tool.error < 1.0 || tool.error_after_error < 1.0;
+            tool.denied < 1.0 && can_succeed && tool.novelty > 0.0
+        };
+        let mut tools = self.tools.iter().enumerate();
+        let barren = !tools.any(|(at, tool)| chosen(at) && brings_news(tool));
+        let repeats = self.repeat_call.happens(u32::MAX);
+        (least > 0 && barren) || (least > 1 && repeats)
     }
 }
 
