@@ -101,12 +101,13 @@ fn runs(c: &mut Criterion) {
             (model_calls, tool_calls) = (sums.model_calls, sums.tool_calls);
         }
     }
+    let table = Sampler::new(&scenario.model.output_tokens, 1.0);
     for threads in [1, 2] {
         group.bench_with_input(
             BenchmarkId::new("floor", threads),
             &threads,
             |b, threads| {
-                b.iter(|| floor(*threads, model_calls, tool_calls));
+                b.iter(|| floor(&table, *threads, model_calls, tool_calls));
             },
         );
     }
@@ -120,10 +121,8 @@ const PER_REQUEST: u64 = 9;
 const PER_CALL: u64 = 6;
 
 /// Draws as many variates as the runs do, one after the other without a gap, with a look-up each.
-fn floor(threads: u64, model_calls: u64, tool_calls: u64) {
+fn floor(table: &Sampler, threads: u64, model_calls: u64, tool_calls: u64) {
     let variates = model_calls * PER_REQUEST + tool_calls * PER_CALL;
-    let table = Sampler::new(&scenario().model.output_tokens, 1.0);
-    let table = &table;
     std::thread::scope(|scope| {
         for thread in 0..threads {
             scope.spawn(move || {

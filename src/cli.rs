@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdback_scenarios::import;
 
 /// Size the reserve that guarantees an agent's final answer, before the agent is deployed.
 #[derive(Debug, Parser)]
@@ -24,6 +25,22 @@ pub(crate) enum Command {
         after_help = "Example: holdback replay runs.jsonl.gz --policy production.json --policy candidate.json"
     )]
     Replay(Replay),
+    /// Show one run event by event, under one policy or beside another on the same luck
+    #[command(
+        after_help = "Example: holdback explain --scenario tool-hungry --policy \"no reserve\" --run 0 --against \"steps reserve 1\""
+    )]
+    Explain(Explain),
+    /// Write simulated runs as reference vectors, to replay them on a runtime of one's own
+    #[command(
+        after_help = "Example: holdback vectors --scenario coding-agent --policy \"cost reserve 0.25\" --runs 50 -o runs.jsonl"
+    )]
+    Vectors(Vectors),
+    /// Fit a scenario to the recorded runs of each source and say how well it fits
+    #[command(after_help = "Example: holdback calibrate spans.json.gz --source shop -o shop.toml")]
+    Calibrate(Calibrate),
+    /// Write a study, a scenario and a policy to start from
+    #[command(after_help = "Example: holdback init limits && holdback compare limits/study.toml")]
+    Init(Init),
     /// Run recorded vectors of a reference engine and show the first difference of each failing case
     #[command(after_help = "Example: holdback conformance cases.jsonl.gz invalid.jsonl")]
     Conformance(Conformance),
@@ -32,6 +49,11 @@ pub(crate) enum Command {
         after_help = "Example: holdback check --baseline main.json --candidate limits.json --max-answered-drop 0.5"
     )]
     Check(Check),
+    /// Find the smallest reserve that reaches a target, and prove it on fresh luck
+    #[command(
+        after_help = "Example: holdback size --scenario scheduled-briefing --policy \"no reserve\" \\\n  --vary synthesis_reserve_steps --target-answered 0.75"
+    )]
+    Size(Size),
     /// Put the shards of a study together, byte by byte as if it had run in one piece
     #[command(after_help = "Example: holdback merge shard-1 shard-2 --out report")]
     Merge(Merge),
@@ -139,6 +161,68 @@ pub(crate) struct Check {
     pub(crate) quiet: bool,
 }
 
+/// A question about limits.
+#[derive(Debug, Args)]
+pub(crate) struct Size {
+    /// A scenario that the limits must serve: a name of the study, a built-in name or a file; may be repeated
+    #[arg(
+        long = "scenario",
+        value_name = "S",
+        required_unless_present = "traces"
+    )]
+    pub(crate) scenarios: Vec<String>,
+    /// Recorded runs instead of scenarios (not yet: calibrate a scenario from them first)
+    #[arg(long, value_name = "F", conflicts_with = "scenarios")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The limits to start from: a policy (name of the study, built-in name or file)
+    #[arg(long, value_name = "P")]
+    pub(crate) policy: String,
+    /// A field to vary, by its dotted path; a reserve's range is 0 to below its limit without one;
+    /// several fields are a grid
+    #[arg(long, value_name = "FIELD[=LO..HI[:STEP]]", required = true)]
+    pub(crate) vary: Vec<String>,
+    /// The share of runs that must be answered, in every scenario [default: 0.99]
+    #[arg(long, value_name = "X", conflicts_with = "target_delivered")]
+    pub(crate) target_answered: Option<f64>,
+    /// The share of runs that must deliver an answer or other text, in every scenario
+    #[arg(long, value_name = "X")]
+    pub(crate) target_delivered: Option<f64>,
+    /// 99% of the runs may overspend by at most this
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_overspend_p99: Option<String>,
+    /// How much less evidence may be gathered than without the reserve, in percent
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    pub(crate) max_evidence_loss: Option<f64>,
+    /// How much more a run may cost than without the reserve, in percent
+    #[arg(long, value_name = "PCT", value_parser = percent)]
+    pub(crate) max_cost_increase: Option<f64>,
+    /// How sure the recommendation must be
+    #[arg(long, value_name = "X", default_value_t = 0.95)]
+    pub(crate) confidence: f64,
+    /// A study whose scenarios and policies may be named
+    #[arg(long, value_name = "F")]
+    pub(crate) study: Option<String>,
+    /// Runs of each scenario that prove a recommendation, and at most that many of each candidate in
+    /// the search
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) runs: u64,
+    /// The master seed, from which the seeds of search and proof are derived
+    #[arg(long, value_name = "S", default_value_t = 7)]
+    pub(crate) seed: u64,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Threads; all cores without it
+    #[arg(long, value_name = "T")]
+    pub(crate) threads: Option<usize>,
+    /// Write size.json, limits.json, size.md and plots into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// No progress and no remarks
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
 /// `5` and `5%` are the same percentage.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
@@ -164,8 +248,12 @@ pub(crate) struct Merge {
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Recorded runs as JSON lines, plain or gzip; an embedded sample without any
+    /// Recorded runs, plain or gzip: JSON lines, OTLP/JSON with GenAI spans, mini-swe-agent trajectories
+    /// or tau2 results; an embedded sample without any
     pub(crate) traces: Vec<PathBuf>,
+    /// Whether recorded input tokens include the cached ones
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputTokens::Inclusive)]
+    pub(crate) input_tokens: InputTokens,
     /// A policy: a built-in name or a file; may be repeated
     #[arg(long = "policy", value_name = "P")]
     pub(crate) policies: Vec<String>,
@@ -214,6 +302,93 @@ pub(crate) struct Shared {
     pub(crate) quiet: bool,
 }
 
+/// Where the names of scenarios and policies are looked up, before built-in ones and files.
+#[derive(Debug, Args)]
+pub(crate) struct Names {
+    /// A study whose names may be used: a built-in name or a file; the default study without it
+    #[arg(long, value_name = "F")]
+    pub(crate) study: Option<String>,
+    /// A file whose scenario may be named; may be repeated
+    #[arg(long = "scenario-file", value_name = "FILE")]
+    pub(crate) scenario_files: Vec<String>,
+    /// A file whose policies may be named; may be repeated
+    #[arg(long = "policy-file", value_name = "FILE")]
+    pub(crate) policy_files: Vec<String>,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
+/// One run of a scenario, or of recorded runs.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("origin").required(true).args(["scenario", "traces"])))]
+pub(crate) struct Explain {
+    /// A scenario: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "S")]
+    pub(crate) scenario: Option<String>,
+    /// Recorded runs as JSON lines, plain or gzip; the embedded sample without any file
+    #[arg(long, value_name = "F", num_args = 0..)]
+    pub(crate) traces: Option<Vec<PathBuf>>,
+    /// A policy: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "P")]
+    pub(crate) policy: String,
+    /// The run's number, from 0; of recorded runs the position among the played ones of the source,
+    /// as runs.csv counts them, or the run_id
+    #[arg(long, value_name = "N")]
+    pub(crate) run: String,
+    /// A policy to show beside it, on the same luck
+    #[arg(long, value_name = "P")]
+    pub(crate) against: Option<String>,
+    /// Seed of all luck; the study's without it
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) names: Names,
+    /// The source of the recorded run, where a position alone does not tell
+    #[arg(long, value_name = "LABEL", requires = "traces")]
+    pub(crate) source: Option<String>,
+    /// Price of turns without a recorded cost, as in `replay`
+    #[arg(long, value_name = "MODEL|SPEC", requires = "traces")]
+    pub(crate) price: Option<String>,
+    /// Chance that the model obeys a control, as in `replay`
+    #[arg(long, value_name = "X", requires = "traces")]
+    pub(crate) compliance: Option<f64>,
+    /// Number the played runs as `replay --skip-dialogue` does
+    #[arg(long, requires = "traces")]
+    pub(crate) skip_dialogue: bool,
+    /// Columns to fit; those of the terminal without it, 100 elsewhere
+    #[arg(long, value_name = "N")]
+    pub(crate) width: Option<usize>,
+    /// Every event as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Simulated runs that become vectors.
+#[derive(Debug, Args)]
+pub(crate) struct Vectors {
+    /// A scenario: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "S")]
+    pub(crate) scenario: String,
+    /// A policy of run_limits or usage_limits: a name of the study, a built-in name or a file
+    #[arg(long, value_name = "P")]
+    pub(crate) policy: String,
+    /// How many runs, from run 0 on
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) runs: u64,
+    /// One run by its number instead; may be repeated
+    #[arg(long, value_name = "N", conflicts_with = "runs")]
+    pub(crate) run: Vec<u64>,
+    /// Seed of all luck; the study's without it
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) names: Names,
+    /// Write here instead of to stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
 /// What is printed to stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -225,6 +400,66 @@ pub(crate) enum Format {
     Csv,
     /// For a pull request or a job summary
     Markdown,
+}
+
+/// Recorded runs to fit scenarios to.
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Recorded runs, plain or gzip: JSON lines, OTLP/JSON with GenAI spans, mini-swe-agent trajectories
+    /// or tau2 results
+    #[arg(required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Only the runs of this source
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) source: Option<String>,
+    /// Whether recorded input tokens include the cached ones
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputTokens::Inclusive)]
+    pub(crate) input_tokens: InputTokens,
+    /// The price, where it is not that of the record: a model's name, or input=3,output=15[,cached_input=..]
+    #[arg(long, value_name = "MODEL|SPEC")]
+    pub(crate) price: Option<String>,
+    /// A file of model prices, looked at before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// The scenario file to write, or a folder for one file a source
+    #[arg(short, long, value_name = "FILE|DIR")]
+    pub(crate) output: PathBuf,
+    /// No remarks
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// Where to write files to start from.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The folder; the current one without it
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Whether recorded input tokens include the cached ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputTokens {
+    /// They do, as OpenAI, Google and the GenAI conventions count
+    Inclusive,
+    /// Cached tokens come on top, as Anthropic's own API counts
+    Exclusive,
+}
+
+impl InputTokens {
+    /// The option as it must be written, unless it is the default.
+    pub(crate) fn option(self) -> Option<String> {
+        (self == InputTokens::Exclusive).then(|| "--input-tokens exclusive".to_owned())
+    }
+}
+
+impl From<InputTokens> for import::InputTokens {
+    fn from(words: InputTokens) -> import::InputTokens {
+        match words {
+            InputTokens::Inclusive => import::InputTokens::Inclusive,
+            InputTokens::Exclusive => import::InputTokens::Exclusive,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::read::{self, Loader};
 use holdback_scenarios::study::Study;
-use holdback_scenarios::{FileError, library};
+use holdback_scenarios::{FileError, Scenario, library};
 
-use crate::cli::Compare;
+use crate::cli::{Compare, Names};
 use crate::failure::Failure;
 
 /// The most runs of a cell.
@@ -138,6 +138,23 @@ pub(crate) fn policies(
     Ok((chosen, all_skipped))
 }
 
+/// The one policy of this name.
+pub(crate) fn one_policy(
+    option: &str,
+    name: &str,
+    known: &[Policy],
+    loader: &Loader,
+) -> Result<Policy, Failure> {
+    let (mut found, _) = policies(&[name.to_owned()], known, loader)?;
+    match (found.pop(), found.len()) {
+        (Some(policy), 0) => Ok(policy),
+        (_, more) => Err(Failure::Usage(format!(
+            "{option}: found {} policies in {name}, expected one; name one of a study with --study",
+            more + 1
+        ))),
+    }
+}
+
 /// The position of the baseline: the named one, else the first.
 pub(crate) fn baseline(policies: &[Policy], name: Option<&str>) -> Result<usize, Failure> {
     let Some(name) = name else { return Ok(0) };
@@ -153,6 +170,62 @@ pub(crate) fn baseline(policies: &[Policy], name: Option<&str>) -> Result<usize,
             );
             Failure::File(error.nearest(name, names))
         })
+}
+
+/// Where names are looked up first: the named study, else the default one, with what the named files
+/// hold before it.
+pub(crate) fn named(names: &Names, loader: &Loader) -> Result<Study, Failure> {
+    let mut study = match &names.study {
+        Some(name) => loader.study(name)?,
+        None => library::default_study(),
+    };
+    let mut scenarios = Vec::new();
+    for file in &names.scenario_files {
+        scenarios.push(loader.scenario(file)?);
+    }
+    let mut policies = Vec::new();
+    for file in &names.policy_files {
+        policies.extend(loader.policies(file)?.0);
+    }
+    study.scenarios.splice(0..0, scenarios);
+    study.policies.splice(0..0, policies);
+    Ok(study)
+}
+
+/// A scenario of the study, else a built-in one, else a file.
+pub(crate) fn scenario(name: &str, study: &Study, loader: &Loader) -> Result<Scenario, Failure> {
+    let mut known = study.scenarios.iter();
+    match known.find(|scenario| scenario.name == name) {
+        Some(scenario) => Ok(scenario.clone()),
+        None => Ok(loader.scenario(name)?),
+    }
+}
+
+/// One policy of the study, else a built-in one, else a file that holds one.
+pub(crate) fn policy(
+    option: &str,
+    name: &str,
+    study: &Study,
+    loader: &Loader,
+) -> Result<Policy, Failure> {
+    let names = [name.to_owned()];
+    let (mut found, _) = policies(&names, &study.policies, loader)?;
+    match (found.pop(), found.len()) {
+        (Some(policy), 0) => Ok(policy),
+        (last, _) => {
+            let names: Vec<&str> = found
+                .iter()
+                .chain(&last)
+                .map(|policy| policy.name.as_str())
+                .collect();
+            Err(Failure::Usage(format!(
+                "{option} {name}: found {} policies (`{}`), expected one; put the file into a study \
+                 and name the policy with --study",
+                names.len(),
+                names.join("`, `")
+            )))
+        }
+    }
 }
 
 fn unique<'n>(option: &str, names: impl Iterator<Item = &'n str>) -> Result<(), Failure> {

@@ -10,6 +10,7 @@ mod output;
 mod parts;
 mod progress;
 mod shard;
+mod sizing;
 
 use std::process::ExitCode;
 

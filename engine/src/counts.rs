@@ -165,10 +165,11 @@ impl FromIterator<(NonZeroU64, u32)> for Counts {
     fn from_iter<I: IntoIterator<Item = (NonZeroU64, u32)>>(pairs: I) -> Counts {
         let mut counts = Counts::new();
         for (key, count) in pairs {
-            if count > 0 && counts.add(key) == 1 {
-                if let Some(entry) = counts.entries.last_mut() {
-                    entry.count = count;
-                }
+            if count > 0
+                && counts.add(key) == 1
+                && let Some(entry) = counts.entries.last_mut()
+            {
+                entry.count = count;
             }
         }
         counts

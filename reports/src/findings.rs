@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Measure;
-use crate::numbers::{count, fixed, percent, points, usd};
-use crate::summary::{Cell, Comparison, Scenario, Summary, Verdict};
+use crate::numbers::{count, fixed, percent, points, shell, usd};
+use crate::summary::{Cell, Comparison, Example, ReserveEffect, Scenario, Summary, Verdict};
 
 /// Events below this share of the runs are not worth a sentence.
 const NOTEWORTHY: f64 = 0.005;
@@ -33,9 +33,7 @@ pub struct Finding {
 }
 
 /// What a finding is about.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// The answer to "which policy?": one for every scenario.
@@ -201,42 +199,57 @@ impl About<'_> {
     }
 
     fn reserve_lowers(&self) -> Option<Finding> {
-        let mut lowered: Vec<&Cell> = self
-            .with_verdict(Verdict::Worse)
-            .filter(|cell| !cell.reserves.is_empty() && cell.event(UNANNOUNCED) > 0)
+        let mut lowered: Vec<(&Cell, &ReserveEffect)> = self
+            .scenario
+            .cells
+            .iter()
+            .filter_map(|cell| Some((cell, lowering(cell)?)))
             .collect();
-        lowered.sort_by(|a, b| change(a).total_cmp(&change(b)));
-        let worst = *lowered.first()?;
-        let also = also(&lowered[1..]);
+        lowered.sort_by(|a, b| a.1.answered_rate.value.total_cmp(&b.1.answered_rate.value));
+        let (worst, effect) = *lowered.first()?;
+        let others: Vec<(&Cell, f64)> = lowered[1..]
+            .iter()
+            .map(|(cell, effect)| (*cell, effect.answered_rate.value))
+            .collect();
+        let lost = -effect.answered_rate.value;
         let text = format!(
-            "The reserve of {} lowers the answered rate by {} points ({}): in {} of {} runs the turn \
-             that crossed into the reserve asked for a tool and was failed without having been told.{also}",
+            "The reserve of {} lowers the answered rate by {} points ({}, against {}): in {} of {} runs \
+             the turn that crossed into the reserve asked for a tool and was failed without having been \
+             told.{}",
             named(&worst.policy),
-            fixed(-change(worst) * 100.0, 1),
-            interval_in_points(worst.comparison.as_ref()?.answered().interval),
+            fixed(lost * 100.0, 1),
+            interval_in_points(effect.answered_rate.interval),
+            named(&effect.without),
             count(worst.event(UNANNOUNCED)),
             count(self.scenario.runs),
+            also(&others),
         );
-        let mut finding = self.finding(
-            FindingKind::ReserveLowers,
-            Some(worst),
-            -change(worst),
-            text,
-        );
-        finding.command = worst
-            .examples
-            .first()
-            .map(|example| example.command.clone());
+        let mut finding = self.finding(FindingKind::ReserveLowers, Some(worst), lost, text);
+        finding.command = self.lowered_run(worst, &effect.without);
         Some(finding)
+    }
+
+    /// The command that shows a run which the reserve fails beside the same run without it.
+    fn lowered_run(&self, cell: &Cell, without: &str) -> Option<String> {
+        if without == self.baseline {
+            return cell.examples.first().map(|example| example.command.clone());
+        }
+        let alone = |example: &&Example| !example.command.contains(" --against ");
+        let command = &cell.examples.iter().find(alone)?.command;
+        Some(format!("{command} --against {}", shell(without)))
     }
 
     fn answers_less(&self) -> Option<Finding> {
         let mut lower: Vec<&Cell> = self
             .with_verdict(Verdict::Worse)
-            .filter(|cell| cell.reserves.is_empty() || cell.event(UNANNOUNCED) == 0)
+            .filter(|cell| lowering(cell).is_none())
             .collect();
         lower.sort_by(|a, b| change(a).total_cmp(&change(b)));
         let worst = *lower.first()?;
+        let others: Vec<(&Cell, f64)> = lower[1..]
+            .iter()
+            .map(|cell| (*cell, change(cell)))
+            .collect();
         let cause = worst
             .causes
             .iter()
@@ -255,7 +268,7 @@ impl About<'_> {
             fixed(-change(worst) * 100.0, 1),
             named(self.baseline),
             interval_in_points(worst.comparison.as_ref()?.answered().interval),
-            also(&lower[1..]),
+            also(&others),
         );
         let mut finding = self.finding(FindingKind::AnswersLess, Some(worst), -change(worst), text);
         finding.command = worst
@@ -443,19 +456,28 @@ fn evidence_given_up(cell: &Cell) -> String {
     }
 }
 
-fn also(others: &[&Cell]) -> String {
-    let names = |cells: &[&Cell]| {
+/// Further cells with their changes, in as many words as are worth it.
+fn also(others: &[(&Cell, f64)]) -> String {
+    let names = |cells: &[(&Cell, f64)]| {
         let named: Vec<String> = cells
             .iter()
-            .map(|cell| format!("{} ({})", named(&cell.policy), points(change(cell))))
+            .map(|(cell, change)| format!("{} ({})", named(&cell.policy), points(*change)))
             .collect();
         named.join(", ")
     };
     match others.len() {
         0 => String::new(),
-        1..=3 => format!(" So does {}.", names(others)),
+        1 => format!(" So does {}.", names(others)),
+        2..=3 => format!(" So do {}.", names(others)),
         n => format!(" So do {n} others, next {}.", names(&others[..2])),
     }
+}
+
+/// The effect of a cell's reserves, if it is that runs which were never told fail.
+fn lowering(cell: &Cell) -> Option<&ReserveEffect> {
+    let effect = cell.reserve_effect.as_ref()?;
+    let lowers = effect.clear && effect.answered_rate.value < 0.0;
+    (lowers && cell.event(UNANNOUNCED) > 0).then_some(effect)
 }
 
 #[cfg(test)]

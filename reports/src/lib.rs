@@ -19,6 +19,7 @@ pub mod measure;
 pub mod numbers;
 mod observed;
 pub mod plots;
+mod reserves;
 pub mod runs;
 pub mod stats;
 pub mod study;

@@ -178,15 +178,9 @@ impl<'a> Observed<'a> {
                 let interval = paired::newcombe(&table, CONFIDENCE);
                 Some(Difference::Known(table.difference(), Some(interval)))
             }
-            (Source::Share { of, among }, _) => {
-                let (own, theirs) = (self.estimate(measure)?, other.estimate(measure)?);
-                let interval = paired::square_and_add(
-                    self.counts(of, among),
-                    other.counts(of, among),
-                    own.correlation(&theirs),
-                    CONFIDENCE,
-                );
-                Some(Difference::Known(own.value - theirs.value, Some(interval)))
+            (Source::Share { .. }, _) => {
+                let (value, interval) = self.share_difference(other, measure, CONFIDENCE)?;
+                Some(Difference::Known(value, Some(interval)))
             }
             (Source::Quantile { .. }, _) => {
                 let own = self.value(measure)?.to_f64();
@@ -209,6 +203,26 @@ impl<'a> Observed<'a> {
                 Some(Difference::Resampled(own.minus(&other.estimate(measure)?)))
             }
         }
+    }
+
+    /// `self - other` in a share, on the same runs, whose correlation is estimated from the groups.
+    pub(crate) fn share_difference(
+        &self,
+        other: &Observed<'_>,
+        measure: Measure,
+        confidence: f64,
+    ) -> Option<(f64, Interval)> {
+        let Source::Share { of, among } = measure.spec().source else {
+            return None;
+        };
+        let correlation = self
+            .estimate(measure)
+            .zip(other.estimate(measure))
+            .map_or(0.0, |(own, theirs)| own.correlation(&theirs));
+        let (own, theirs) = (self.counts(of, among), other.counts(of, among));
+        let rate = |(part, whole): (u64, u64)| (whole > 0).then(|| part as f64 / whole as f64);
+        let interval = paired::square_and_add(own, theirs, correlation, confidence);
+        Some((rate(own)? - rate(theirs)?, interval))
     }
 
     /// All measures that apply, with the intervals that need resampling still to come: `pending`

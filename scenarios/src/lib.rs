@@ -5,7 +5,9 @@
 //! simulates or decides anything.
 #![warn(missing_docs)]
 
+pub mod calibrate;
 pub mod dist;
+pub mod import;
 pub mod library;
 mod normal;
 pub mod policy;

@@ -17,7 +17,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use holdback_engine::protocol::Usage;
+use holdback_engine::protocol::{Micros, Usage};
 use holdback_engine::{Money, signature};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -33,13 +33,13 @@ const MAX_LINE_BYTES: u64 = 256 << 20;
 const MAX_TURNS: usize = 1_000_000;
 const MAX_CALLS: usize = 10_000_000;
 /// The most tokens of a turn.
-const MAX_TOKENS: u64 = 1_000_000_000_000;
+pub(crate) const MAX_TOKENS: u64 = 1_000_000_000_000;
 /// The most different names of tools, sources and exits.
 const MAX_NAMES: usize = 65_000;
 /// The most ignored keys that are remembered by name.
 const MAX_IGNORED: usize = 100;
 /// The largest recorded cost of a turn, in USD.
-const MAX_DOLLARS: i64 = 1_000_000_000;
+pub(crate) const MAX_DOLLARS: i64 = 1_000_000_000;
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +56,35 @@ pub struct Run {
     pub final_answer: Option<bool>,
     /// How the source says it ended, a position in [`Names`].
     pub exit: Option<NameId>,
+    /// The model that it called first, a position in [`Names`]; `None` = not recorded.
+    pub model: Option<NameId>,
+    /// Model requests that failed without a result; they are no turns.
+    pub failed_requests: u32,
 }
 
 impl Run {
+    /// A run of these turns, each with its calls; everything else is not recorded.
+    pub(crate) fn of_turns(source: NameId, run_id: String, parts: Vec<(Turn, Vec<Call>)>) -> Run {
+        let mut turns = Vec::with_capacity(parts.len());
+        let mut calls = Vec::new();
+        for (mut turn, mut of_turn) in parts {
+            turn.first_call = calls.len() as u32;
+            turn.calls = of_turn.len() as u32;
+            turns.push(turn);
+            calls.append(&mut of_turn);
+        }
+        Run {
+            source,
+            run_id,
+            turns,
+            calls,
+            final_answer: None,
+            exit: None,
+            model: None,
+            failed_requests: 0,
+        }
+    }
+
     /// The tool calls of one turn.
     pub fn calls(&self, turn: &Turn) -> &[Call] {
         &self.calls[turn.first_call as usize..][..turn.calls as usize]
@@ -71,7 +97,7 @@ impl Run {
 }
 
 /// One recorded model call. `None` = not recorded, which is not 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Input tokens, cached ones included.
     pub input_tokens: Option<u64>,
@@ -79,12 +105,16 @@ pub struct Turn {
     pub output_tokens: Option<u64>,
     /// Input tokens read from the cache.
     pub cached_tokens: Option<u64>,
+    /// Input tokens written to the cache.
+    pub cache_write_tokens: Option<u64>,
     /// Reasoning tokens.
     pub reasoning_tokens: Option<u64>,
     /// What it cost, rounded half to even at 1e-12 USD.
     pub cost: Option<Money>,
-    first_call: u32,
-    calls: u32,
+    /// How long it took.
+    pub latency: Option<Micros>,
+    pub(crate) first_call: u32,
+    pub(crate) calls: u32,
 }
 
 impl Turn {
@@ -99,10 +129,11 @@ impl Turn {
             return None;
         }
         let input = self.input_tokens.unwrap_or(0);
+        let cached = self.cached_tokens.unwrap_or(0).min(input);
         Some(Usage {
             input,
-            cached: self.cached_tokens.unwrap_or(0).min(input),
-            cache_write: 0,
+            cached,
+            cache_write: self.cache_write_tokens.unwrap_or(0).min(input - cached),
             output: self.output_tokens.unwrap_or(0),
             reasoning: self.reasoning_tokens,
         })
@@ -129,6 +160,8 @@ pub struct Call {
     pub result: Option<NonZeroU64>,
     /// The call failed; `null` and absent mean that it succeeded.
     pub error: bool,
+    /// How long it took; `None` = not recorded.
+    pub latency: Option<Micros>,
 }
 
 /// A name that occurs in many runs, by its position in [`Names`].
@@ -168,7 +201,8 @@ impl Names {
         self.texts.is_empty()
     }
 
-    fn intern(&mut self, name: &str) -> Option<NameId> {
+    /// The position of a name, which is added if it is new; `None` if there are too many.
+    pub(crate) fn intern(&mut self, name: &str) -> Option<NameId> {
         if let Some(id) = self.find(name) {
             return Some(id);
         }
@@ -214,21 +248,24 @@ impl Reader<Box<dyn BufRead + Send>> {
     /// # Errors
     /// If it is missing, a directory, or not readable.
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        let file = path.display().to_string();
-        let mut input = BufReader::with_capacity(1 << 18, source::open(path)?);
-        let start = input
-            .fill_buf()
-            .map_err(|error| source::unreadable(&file, &error))?;
-        let input: Box<dyn BufRead + Send> = if start.starts_with(&GZIP) {
-            Box::new(BufReader::with_capacity(
-                1 << 18,
-                MultiGzDecoder::new(input),
-            ))
-        } else {
-            Box::new(input)
-        };
-        Ok(Reader::new(&file, input))
+        Ok(Reader::new(&path.display().to_string(), unpacked(path)?))
     }
+}
+
+/// The content of a file, plain or gzip (told by its first two bytes, whatever its name).
+pub(crate) fn unpacked(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
+    let mut input = BufReader::with_capacity(1 << 18, source::open(path)?);
+    let start = input
+        .fill_buf()
+        .map_err(|error| source::unreadable(&path.display().to_string(), &error))?;
+    Ok(if start.starts_with(&GZIP) {
+        Box::new(BufReader::with_capacity(
+            1 << 18,
+            MultiGzDecoder::new(input),
+        ))
+    } else {
+        Box::new(input)
+    })
 }
 
 /// The first two bytes of a gzip file (RFC 1952, section 2.3.1).
@@ -433,6 +470,8 @@ impl RunSeed<'_> {
             calls,
             final_answer,
             exit,
+            model: None,
+            failed_requests: 0,
         })
     }
 }
@@ -491,13 +530,8 @@ impl<'de> Visitor<'de> for TurnSeed<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Turn, A::Error> {
         let first_call = self.calls.len() as u32;
         let mut turn = Turn {
-            input_tokens: None,
-            output_tokens: None,
-            cached_tokens: None,
-            reasoning_tokens: None,
-            cost: None,
             first_call,
-            calls: 0,
+            ..Turn::default()
         };
         while let Some(key) = map.next_key::<Text<'_>>()? {
             match key.as_str() {
@@ -585,6 +619,7 @@ impl CallSeed<'_> {
             args,
             result,
             error,
+            latency: None,
         })
     }
 }

@@ -458,8 +458,8 @@ fn a_wrong_study_is_refused_where_it_is_wrong() {
         ),
         (
             "limits = { max_steps = 4 }",
-            "limits = { max_steps = 4 }\n[gates]\nanswered_drop = 1",
-            &["did you mean `answered_drop_pp`?"],
+            "limits = { max_steps = 4 }\n[gates]\nanswered_drop_pp = \"a lot\"",
+            &["gates.answered_drop_pp", "a lot"],
         ),
         (
             "limits = { max_steps = 4 }",

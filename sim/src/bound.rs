@@ -158,7 +158,9 @@ fn attempt(scenario: &Scenario) -> Option<Money> {
     Some(largest_call(scenario)?.times(1 + resends))
 }
 
-fn largest_call(scenario: &Scenario) -> Option<Money> {
+/// The most that a single model call can cost: a full context window at the dearest input rate and
+/// the model's output cap. `None` without a price, a window or an output cap.
+pub fn largest_call(scenario: &Scenario) -> Option<Money> {
     if let Some(script) = &scenario.script {
         let price = dearest_price(&scenario.model);
         return (0..script.len())
@@ -172,9 +174,15 @@ fn largest_call(scenario: &Scenario) -> Option<Money> {
             .try_fold(Money::ZERO, |most, cost| Some(most.max(cost?)));
     }
     let model = &scenario.model;
+    dearest_call(model, model.context_window?)
+}
+
+/// The most that a call of this input can cost: nothing cached, the longest output. `None` without a
+/// price or an output cap.
+pub fn dearest_call(model: &Model, input: u64) -> Option<Money> {
     Some(tokens_at(
         &dearest_price(model)?,
-        model.context_window?,
+        input,
         model.max_output_tokens?,
     ))
 }

@@ -140,8 +140,9 @@ impl<const W: usize> Stream<W> {
     }
 
     fn start(&mut self, nonce: u64) {
-        self.rng.set_stream(nonce);
+        // In this order: a generator that stands within a block would fill it once more for the nonce.
         self.rng.set_word_pos(0);
+        self.rng.set_stream(nonce);
         self.at = BUFFER;
     }
 
@@ -164,8 +165,11 @@ impl<const W: usize> Stream<W> {
     }
 
     fn fill(&mut self) {
-        for word in &mut self.words {
-            *word = self.rng.next_u32();
+        let mut bytes = [0; 4 * BUFFER];
+        self.rng.fill_bytes(&mut bytes);
+        let (words, _) = bytes.as_chunks::<4>();
+        for (word, bytes) in self.words.iter_mut().zip(words) {
+            *word = u32::from_le_bytes(*bytes);
         }
         self.at = 0;
     }

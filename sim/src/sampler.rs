@@ -13,7 +13,9 @@ use holdback_scenarios::Quantity;
 use crate::luck::uniform;
 
 /// Largest relative error of an interpolated value, checked at each cell's middle when it is built.
-pub const TOLERANCE: f64 = 1e-5;
+///
+/// Tokens and microseconds are rounded to whole numbers afterwards, which is coarser.
+pub const TOLERANCE: f64 = 1e-4;
 const CELLS_PER_OCTAVE: u32 = 64;
 /// Octaves of the folded word: distances 2^6 .. 2^31.
 const OCTAVES: u32 = 25;

@@ -56,7 +56,7 @@ fn drawn(with: &[(&str, &str)]) -> String {
         }
     }
     let mut text = String::new();
-    let mut tools = vec![("tools.", String::new()), ("second.", String::new())];
+    let mut tools = [("tools.", String::new()), ("second.", String::new())];
     for (key, value) in all {
         match tools
             .iter_mut()

@@ -112,9 +112,10 @@ fn study(args: &Check, loader: &Loader, saved: Option<&Summary>) -> Result<Study
     inputs::select_scenarios(&mut study, &args.scenarios, loader)?;
     let baseline = match saved {
         Some(saved) => saved_policy(&args.baseline, saved)?,
-        None => one_policy("--baseline", &args.baseline, &study.policies, loader)?,
+        None => inputs::one_policy("--baseline", &args.baseline, &study.policies, loader)?,
     };
-    let mut candidate = one_policy("--candidate", &args.candidate, &study.policies, loader)?;
+    let mut candidate =
+        inputs::one_policy("--candidate", &args.candidate, &study.policies, loader)?;
     if candidate.name == baseline.name {
         candidate.name.push_str(" (candidate)");
     }
@@ -124,22 +125,6 @@ fn study(args: &Check, loader: &Loader, saved: Option<&Summary>) -> Result<Study
     study.seed = args.seed.unwrap_or(study.seed);
     inputs::check_runs(study.runs)?;
     Ok(study)
-}
-
-fn one_policy(
-    option: &str,
-    name: &str,
-    known: &[Policy],
-    loader: &Loader,
-) -> Result<Policy, Failure> {
-    let (mut policies, _) = inputs::policies(&[name.to_owned()], known, loader)?;
-    match (policies.pop(), policies.len()) {
-        (Some(policy), 0) => Ok(policy),
-        (_, more) => Err(Failure::Usage(format!(
-            "{option}: found {} policies in {name}, expected one; name one of a study with --study",
-            more + 1
-        ))),
-    }
 }
 
 /// The study that a saved summary embeds.

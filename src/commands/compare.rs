@@ -40,7 +40,7 @@ pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
         study: &study,
         threads,
         command: command(args, &study),
-        explain_options: explain_options(args),
+        explain_options: explain_options(args, &study),
         runs_per_month: args.shared.runs_per_month,
     };
     // Everything that can be wrong with the input is found before anything is written.
@@ -334,10 +334,27 @@ fn command(args: &Compare, study: &Study) -> String {
     words.join(" ")
 }
 
-fn explain_options(args: &Compare) -> String {
-    args.study
-        .as_deref()
-        .map_or_else(String::new, |study| format!("--study {}", quoted(study)))
+/// What `explain` needs to find the same names and the same luck.
+fn explain_options(args: &Compare, study: &Study) -> String {
+    let mut words = Vec::new();
+    let mut option = |name: &str, value: &str| words.push(format!("{name} {}", quoted(value)));
+    if let Some(study) = &args.study {
+        option("--study", study);
+    }
+    let is_file = |word: &&String| std::path::Path::new(word).is_file();
+    for file in args.scenarios.iter().filter(is_file) {
+        option("--scenario-file", file);
+    }
+    for file in args.policies.iter().filter(is_file) {
+        option("--policy-file", file);
+    }
+    if let Some(prices) = &args.prices {
+        option("--prices", &prices.display().to_string());
+    }
+    if args.seed.is_some() {
+        option("--seed", &study.seed.to_string());
+    }
+    words.join(" ")
 }
 
 fn quoted(word: &str) -> String {

@@ -22,8 +22,8 @@ use crate::failure::{Failure, Verdict, print};
 use crate::inputs;
 
 pub(super) fn run(args: &Explain) -> Result<Verdict, Failure> {
-    let loader = inputs::loader(args.prices.as_deref())?;
-    let study = inputs::named_study(args.study.as_deref(), &loader)?;
+    let loader = inputs::loader(args.names.prices.as_deref())?;
+    let study = inputs::named(&args.names, &loader)?;
     let policies = policies(args, &study, &loader)?;
     let (subject, timelines) = match &args.scenario {
         Some(name) => simulated(args, name, &study, &policies, &loader)?,
@@ -49,8 +49,12 @@ pub(super) fn run(args: &Explain) -> Result<Verdict, Failure> {
 fn style(args: &Explain) -> Result<Style, Failure> {
     const WIDTHS: std::ops::RangeInclusive<usize> = 60..=400;
     let style = show::style();
+    let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     match args.width {
-        None => Ok(style),
+        None => Ok(Style {
+            width: terminal().unwrap_or(style.width),
+            ..style
+        }),
         Some(width) if WIDTHS.contains(&width) => Ok(Style { width, ..style }),
         Some(width) => Err(Failure::Usage(format!(
             "--width: found {width}, expected {} to {}",
@@ -107,7 +111,7 @@ fn recorded(
     policies: &[Policy],
     loader: &Loader,
 ) -> Result<(Subject, Vec<Timeline>), Failure> {
-    let compliance = args.compliance;
+    let compliance = args.compliance.unwrap_or(1.0);
     if !(0.0..=1.0).contains(&compliance) {
         return Err(Failure::Usage(format!(
             "--compliance: found {compliance}, expected a probability from 0 to 1"
@@ -186,7 +190,11 @@ impl<'a> Search<'a> {
         self.recorder.forget_names();
         while let Some(run) = reader.next_run()? {
             let source = reader.names().get(run.source).to_owned();
-            let is_wanted = self.args.source.as_ref().is_none_or(|wanted| *wanted == source);
+            let is_wanted = self
+                .args
+                .source
+                .as_ref()
+                .is_none_or(|wanted| *wanted == source);
             let played = self.played(source);
             match self.recorder.record(&run, reader.names()) {
                 Err(reason) if is_wanted && run.run_id == self.args.run => {

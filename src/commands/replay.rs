@@ -1,15 +1,15 @@
 //! `holdback replay`: recorded runs under policies.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
 use std::path::Path;
 
 use holdback_reports::study::{Kind, ScenarioInfo, StudyResult, Twin};
 use holdback_reports::summary::Summary;
+use holdback_scenarios::import::Traces;
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::price::Price;
 use holdback_scenarios::read;
-use holdback_scenarios::trace::{Names, Reader};
+use holdback_scenarios::trace::Names;
 use holdback_scenarios::{FileError, library};
 use holdback_sim::campaign::Campaign;
 use holdback_sim::luck::LuckKey;
@@ -61,10 +61,14 @@ pub(super) fn run(args: &Replay) -> Result<Verdict, Failure> {
     let progress = Progress::new(0, args.shared.quiet);
     let mut replayed = Replayed::new(&setting);
     if args.traces.is_empty() {
-        replayed.read(library::sample_runs(), &progress, rows.as_mut())?;
+        replayed.read(library::sample_runs().into(), &progress, rows.as_mut())?;
     }
     for path in &args.traces {
-        replayed.read(Reader::open(path)?, &progress, rows.as_mut())?;
+        replayed.read(
+            Traces::open(path, args.input_tokens.into())?,
+            &progress,
+            rows.as_mut(),
+        )?;
     }
     replayed.flush(&progress, rows.as_mut())?;
     if replayed.played == 0 {
@@ -145,6 +149,51 @@ impl<'a> Setting<'a> {
         }
     }
 
+    /// How `explain` is told of the traces.
+    fn explain_traces(&self) -> String {
+        let shell = holdback_reports::numbers::shell;
+        let files = self.args.traces.iter();
+        let files = files.map(|path| format!(" {}", shell(&path.display().to_string())));
+        format!("--traces{}", files.collect::<String>())
+    }
+
+    /// What `explain` needs to play a run as it was played here.
+    fn explain_options(&self) -> String {
+        let shell = holdback_reports::numbers::shell;
+        let args = self.args;
+        let mut words = Vec::new();
+        for file in args
+            .policies
+            .iter()
+            .filter(|word| Path::new(word).is_file())
+        {
+            words.push(format!("--policy-file {}", shell(file)));
+        }
+        words.extend(self.how_played());
+        words.join(" ")
+    }
+
+    /// The options that decide how a record is played, as words of a command.
+    fn how_played(&self) -> Vec<String> {
+        let shell = holdback_reports::numbers::shell;
+        let args = self.args;
+        let mut words = Vec::new();
+        if let Some(price) = &args.price {
+            words.push(format!("--price {}", shell(price)));
+        }
+        if let Some(prices) = &args.prices {
+            words.push(format!("--prices {}", shell(&prices.display().to_string())));
+        }
+        if args.compliance != 1.0 {
+            words.push(format!("--compliance {}", args.compliance));
+        }
+        if args.skip_dialogue {
+            words.push("--skip-dialogue".to_owned());
+        }
+        words.push(format!("--seed {}", args.seed));
+        words
+    }
+
     /// The command that reproduces the replay.
     fn command(&self) -> String {
         let shell = holdback_reports::numbers::shell;
@@ -165,18 +214,8 @@ impl<'a> Setting<'a> {
                 .iter()
                 .map(|name| format!("--baseline {}", shell(name))),
         );
-        words.extend(
-            args.price
-                .iter()
-                .map(|price| format!("--price {}", shell(price))),
-        );
-        if args.compliance != 1.0 {
-            words.push(format!("--compliance {}", args.compliance));
-        }
-        if args.skip_dialogue {
-            words.push("--skip-dialogue".to_owned());
-        }
-        words.push(format!("--seed {}", args.seed));
+        words.extend(args.input_tokens.option());
+        words.extend(self.how_played());
         words.join(" ")
     }
 }
@@ -196,6 +235,7 @@ struct Replayed<'a> {
     read: u64,
     played: u64,
     ignored: BTreeMap<String, u64>,
+    imported: Vec<String>,
 }
 
 struct Source {
@@ -219,12 +259,13 @@ impl<'a> Replayed<'a> {
             read: 0,
             played: 0,
             ignored: BTreeMap::new(),
+            imported: Vec::new(),
         }
     }
 
-    fn read<R: BufRead>(
+    fn read(
         &mut self,
-        mut reader: Reader<R>,
+        mut reader: Traces,
         progress: &Progress,
         mut rows: Option<&mut RowFile>,
     ) -> Result<(), Failure> {
@@ -240,6 +281,7 @@ impl<'a> Replayed<'a> {
                 self.play(at, progress, rows.as_deref_mut())?;
             }
         }
+        self.imported.extend_from_slice(reader.remarks());
         for (key, count) in reader.ignored() {
             *self.ignored.entry(key.clone()).or_default() += count;
         }
@@ -376,6 +418,9 @@ impl<'a> Replayed<'a> {
                 ));
             }
         }
+        for text in &self.imported {
+            remark(text);
+        }
         for (key, count) in &self.ignored {
             remark(&format!("ignored the key `{key}` {count} times"));
         }
@@ -383,25 +428,30 @@ impl<'a> Replayed<'a> {
 
     fn result(self) -> StudyResult {
         let setting = self.setting;
-        let traces = setting
-            .args
-            .traces
+        let several = self
+            .sources
             .iter()
-            .map(|path| holdback_reports::numbers::shell(&path.display().to_string()));
-        let explain = traces
-            .map(|file| format!("--traces {file}"))
-            .collect::<Vec<_>>()
-            .join(" ");
+            .filter(|source| source.played > 0)
+            .count()
+            > 1;
+        let explain = |source: &str| match several {
+            true => format!(
+                "{} --source {}",
+                setting.explain_traces(),
+                holdback_reports::numbers::shell(source)
+            ),
+            false => setting.explain_traces(),
+        };
         let policies = &setting.policies;
         let played = self.sources.into_iter().filter(|source| source.played > 0);
         let scenarios = played
             .map(|source| ScenarioInfo {
                 summary: format!("{} recorded runs, played again", source.played),
+                explain: explain(&source.name),
                 name: source.name,
                 definition: serde_json::Value::Null,
                 budget: None,
                 runs: source.played,
-                explain: explain.clone(),
                 left_out: source
                     .left_out
                     .iter()
@@ -424,7 +474,7 @@ impl<'a> Replayed<'a> {
                 .get(setting.baseline)
                 .map_or_else(String::new, |policy| policy.name.clone()),
             command: setting.command(),
-            explain_options: String::new(),
+            explain_options: setting.explain_options(),
             runs_per_month: setting.args.shared.runs_per_month,
             policies: policies.iter().map(policy_info).collect(),
             scenarios,

@@ -34,7 +34,7 @@ pub(super) fn summary(
 }
 
 /// Colour only on a terminal, and never against `NO_COLOR` (<https://no-color.org>).
-fn style() -> Style {
+pub(super) fn style() -> Style {
     let colour = std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     Style {

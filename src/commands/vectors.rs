@@ -16,8 +16,8 @@ use crate::inputs;
 const MOST_RUNS: u64 = 1_000_000;
 
 pub(super) fn run(args: &Vectors) -> Result<Verdict, Failure> {
-    let loader = inputs::loader(args.prices.as_deref())?;
-    let study = inputs::named_study(args.study.as_deref(), &loader)?;
+    let loader = inputs::loader(args.names.prices.as_deref())?;
+    let study = inputs::named(&args.names, &loader)?;
     let scenario = inputs::scenario(&args.scenario, &study, &loader)?;
     let policy = inputs::policy("--policy", &args.policy, &study, &loader)?;
     if policy.family == Family::Caps {
@@ -98,9 +98,7 @@ fn write(args: &Vectors, lines: &[String]) -> Result<(), Failure> {
         out.flush()
     };
     match &args.output {
-        None => {
-            write_all(&mut io::stdout().lock()).map_err(|error| Failure::io("stdout", error))
-        }
+        None => write_all(&mut io::stdout().lock()).map_err(|error| Failure::io("stdout", error)),
         Some(path) => {
             let file = File::create(path).map_err(|error| Failure::io(path, error))?;
             write_all(&mut BufWriter::new(file)).map_err(|error| Failure::io(path, error))?;

@@ -22,14 +22,9 @@ pub(super) struct Block {
     pub(super) billed: Money,
 }
 
-impl Block {
-    pub(super) fn is_marked(&self) -> bool {
-        self.lines.iter().any(|line| line.mark)
-    }
-}
-
 /// The blocks of a timeline; `side` marks where it parts from another.
-pub(super) fn blocks(timeline: &Timeline, side: Option<&Side>) -> Vec<Block> {
+/// Blocks before `from` are not shown, so a rule that they apply is explained again.
+pub(super) fn blocks(timeline: &Timeline, side: Option<&Side>, from: usize) -> Vec<Block> {
     let mut writer = Writer {
         timeline,
         admissions: admissions(timeline),
@@ -44,11 +39,18 @@ pub(super) fn blocks(timeline: &Timeline, side: Option<&Side>) -> Vec<Block> {
     starts
         .iter()
         .zip(ends.chain([timeline.events.len()]))
-        .map(|(start, end)| writer.block(*start, end))
+        .enumerate()
+        .map(|(index, (start, end))| {
+            if index == from {
+                writer.explained.clear();
+            }
+            writer.block(*start, end)
+        })
         .collect()
 }
 
-/// Where blocks begin: at the start, and with what leads to each model call.
+/// Where blocks begin: what comes before the first request, which may be nothing, and with what leads
+/// to each model call.
 fn starts(timeline: &Timeline) -> Vec<usize> {
     let events = &timeline.events;
     let mut starts = vec![0];
@@ -62,10 +64,7 @@ fn starts(timeline: &Timeline) -> Vec<usize> {
             _ => false,
         };
         let leading = events[..at].iter().rev().take_while(leads).count();
-        let start = at - leading;
-        if start > starts[starts.len() - 1] {
-            starts.push(start);
-        }
+        starts.push(at - leading);
     }
     starts
 }
@@ -106,6 +105,15 @@ fn admissions(timeline: &Timeline) -> BTreeMap<usize, usize> {
     found
 }
 
+/// The verdict on a request's output cap.
+const CLAMPED: &str = "clamped";
+
+/// The block in which an event stands.
+pub(super) fn block_of(timeline: &Timeline, event: usize) -> usize {
+    let begun = starts(timeline).into_iter();
+    begun.filter(|start| *start <= event).count() - 1
+}
+
 struct Writer<'t> {
     timeline: &'t Timeline,
     admissions: BTreeMap<usize, usize>,
@@ -138,7 +146,7 @@ impl<'t> Writer<'t> {
             if in_place || matches!(event.what, What::End(_)) {
                 block.lines.extend(checkpoints(&mut saved));
             }
-            let run = self.decisions_like(at, end);
+            let run = self.decisions_from(at, end);
             if run > 0 {
                 block.lines.extend(self.decided(at, run));
                 at += run;
@@ -155,36 +163,32 @@ impl<'t> Writer<'t> {
         block
     }
 
-    /// How many decisions from here on are the same but for the call they concern.
-    fn decisions_like(&self, at: usize, end: usize) -> usize {
-        let What::Decision(first) = &self.timeline.events[at].what else {
-            return 0;
-        };
+    /// How many decisions from here on stand together, those beside their calls left out.
+    fn decisions_from(&self, at: usize, end: usize) -> usize {
         if self.stands_beside_its_call(at) {
             return 1;
         }
-        self.timeline.events[at..end]
-            .iter()
-            .take_while(|event| matches!(&event.what, What::Decision(other) if alike(first, other)))
-            .count()
+        let follows = |position: &usize| match &self.timeline.events[*position].what {
+            What::Decision(_) => !self.stands_beside_its_call(*position),
+            _ => false,
+        };
+        (at..end).take_while(follows).count()
     }
 
-    /// The decision admitted a call that ran.
+    /// The decision admitted a call that ran, or capped the request that follows it.
     fn stands_beside_its_call(&self, at: usize) -> bool {
         self.admissions.values().any(|decision| *decision == at)
+            || matches!(&self.timeline.events[at].what, What::Decision(decided) if decided.verdict == CLAMPED)
     }
 
-    /// Decisions that are the same but for their calls, on one line.
     fn decided(&self, at: usize, run: usize) -> Vec<Line> {
         if self.stands_beside_its_call(at) {
             return Vec::new();
         }
         let positions: Vec<usize> = (at..at + run).collect();
-        let mut lines = decision_lines(self.timeline, &positions, 2);
-        let marked = positions.iter().any(|at| self.marked.contains(at));
+        let mut lines = decision_lines(self.timeline, &positions, &self.marked, 2);
         for line in &mut lines {
             line.timed = true;
-            line.mark = marked;
         }
         lines
     }
@@ -192,7 +196,7 @@ impl<'t> Writer<'t> {
     fn event(&mut self, at: usize, event: &'t Event) -> Vec<Line> {
         let marked = self.marked.contains(&at);
         let mut lines = match &event.what {
-            What::ModelCall(call) => model_call(event, call),
+            What::ModelCall(call) => self.model_call(at, event, call),
             What::ToolCall(call) => self.tool_call(at, event, call),
             What::Notice(message) => {
                 vec![Line::below(
@@ -214,9 +218,11 @@ impl<'t> Writer<'t> {
                 Tone::Dim,
             )],
             What::Kill { during } => {
-                let during = during.replace('_', " ");
-                let text =
-                    format!("KILLED: the process dies behind this {during}; its result is lost");
+                let text = match *during {
+                    "model_call" => "KILLED: the process dies before the reply is recorded",
+                    _ => "KILLED: the process dies before the tool's result is stored",
+                };
+                let text = text.to_owned();
                 vec![Line::at(event.at, 0, text, Tone::Bad)]
             }
             What::Resume(resumed) => vec![Line::at(event.at, 0, restart(resumed), Tone::Warn)],
@@ -234,6 +240,40 @@ impl<'t> Writer<'t> {
         lines
     }
 
+    fn model_call(&mut self, at: usize, event: &'t Event, call: &ModelCall) -> Vec<Line> {
+        let mut lines = model_call(event, call);
+        let before = self.timeline.events[..at].iter().rev();
+        let clamp = before
+            .take_while(|event| !matches!(event.what, What::ModelCall(_)))
+            .find_map(|event| match &event.what {
+                What::Decision(decided) if decided.verdict == CLAMPED => Some(decided),
+                _ => None,
+            });
+        if let Some(cap) = call.output_cap {
+            let mut text = format!("output cap {}", count(cap));
+            if let Some(decided) = clamp {
+                let numbers = compared(decided).unwrap_or_default();
+                text.push_str(&format!(" ({}: {numbers})", decided.limiter));
+            }
+            if let Some(tokens) = call.estimated_tokens {
+                let tokens = count(tokens.max(0.0) as u64);
+                text.push_str(&format!(", prompt estimated at {tokens}"));
+            }
+            lines.push(Line::below(2, text, Tone::Dim));
+        }
+        lines.extend(clamp.and_then(|decided| self.rule(decided, 4)));
+        lines
+    }
+
+    /// The rule of a decision beside its call, where it is first applied.
+    fn rule(&mut self, decided: &'t Decided, indent: usize) -> Option<Line> {
+        let is_new = self.explained.insert(decided.rule.as_str());
+        is_new.then(|| {
+            let text = format!("the rule: {}", decided.sentence);
+            Line::below(indent, text, Tone::Dim)
+        })
+    }
+
     fn tool_call(&mut self, at: usize, event: &'t Event, call: &ToolCall) -> Vec<Line> {
         if call.limiter.is_some() && self.is_told_by_decision(at, call) {
             return Vec::new();
@@ -246,10 +286,7 @@ impl<'t> Writer<'t> {
             if let Some(numbers) = compared(decided) {
                 text.push_str(&format!(" ({}: {numbers})", decided.limiter));
             }
-            if self.explained.insert(decided.rule.as_str()) {
-                let text = format!("the rule: {}", decided.sentence);
-                lines.push(Line::below(6, text, Tone::Dim));
-            }
+            lines.extend(self.rule(decided, 6));
         }
         let tone = match call.verdict {
             _ if call.lost => Tone::Bad,
@@ -307,46 +344,70 @@ fn ran(call: &ToolCall) -> bool {
 }
 
 /// Decisions as lines; consecutive ones that are the same but for their calls share one.
-pub(super) fn decision_lines(timeline: &Timeline, positions: &[usize], indent: usize) -> Vec<Line> {
-    let decisions: Vec<(&Event, &Decided)> = positions
+pub(super) fn decision_lines(
+    timeline: &Timeline,
+    positions: &[usize],
+    marked: &BTreeSet<usize>,
+    indent: usize,
+) -> Vec<Line> {
+    let decisions: Vec<(usize, &Decided)> = positions
         .iter()
         .filter_map(|at| match &timeline.events[*at].what {
-            What::Decision(decided) => Some((&timeline.events[*at], decided)),
+            What::Decision(decided) => Some((*at, decided)),
             _ => None,
         })
         .collect();
-    decisions
-        .chunk_by(|(_, a), (_, b)| alike(a, b))
-        .map(|group| {
-            let (event, first) = group[0];
-            let tools: Vec<&str> = group
-                .iter()
-                .filter_map(|(_, decided)| decided.tool.as_deref())
-                .collect();
-            let what = match tools.len() {
-                0 => first.verdict.replace('_', " "),
-                1 => format!("{} {}", tools[0], first.verdict.replace('_', " ")),
-                n => format!(
-                    "{n} calls {}: {}",
-                    first.verdict.replace('_', " "),
-                    listed(&tools)
-                ),
-            };
-            let numbers = compared(first).map_or_else(String::new, |numbers| format!(" {numbers}"));
-            let text = format!("-> {what} [{}{numbers}] {}", first.limiter, first.sentence);
-            let tone = match first.verdict {
-                "executed" | "terminal_accepted" | "granted" => Tone::Plain,
-                "ended" if timeline.outcome.outcome == "answered" => Tone::Good,
-                "ended" | "violation" | "exceeded" | "loop" | "dropped" => Tone::Bad,
-                _ => Tone::Warn,
-            };
-            Line {
-                at: Some(event.at),
-                hang: 3,
-                ..Line::indented(indent, text, tone)
-            }
-        })
-        .collect()
+    let mut before = None;
+    let mut lines = Vec::new();
+    for group in decisions.chunk_by(|(_, a), (_, b)| alike(a, b)) {
+        let (at, first) = group[0];
+        let tools: Vec<&str> = group
+            .iter()
+            .filter_map(|(_, decided)| decided.tool.as_deref())
+            .collect();
+        // An ending repeats what blocked or exceeded.
+        let because = (&first.rule, first.left, first.right);
+        let reason = if before == Some(because) {
+            "by the same rule".to_owned()
+        } else {
+            because_of(first)
+        };
+        before = Some(because);
+        lines.push(Line {
+            at: Some(timeline.events[at].at),
+            hang: 3,
+            mark: group.iter().any(|(at, _)| marked.contains(at)),
+            ..Line::indented(
+                indent,
+                format!("-> {} {reason}", what_of(first, &tools)),
+                tone_of(first, timeline),
+            )
+        });
+    }
+    lines
+}
+
+fn because_of(decided: &Decided) -> String {
+    let numbers = compared(decided).map_or_else(String::new, |numbers| format!(" {numbers}"));
+    format!("[{}{numbers}] {}", decided.limiter, decided.sentence)
+}
+
+fn what_of(decided: &Decided, tools: &[&str]) -> String {
+    let verdict = decided.verdict.replace('_', " ");
+    match tools {
+        [] => verdict,
+        [tool] => format!("{tool} {verdict}"),
+        tools => format!("{} calls {verdict}: {}", tools.len(), listed(tools)),
+    }
+}
+
+fn tone_of(decided: &Decided, timeline: &Timeline) -> Tone {
+    match decided.verdict {
+        "executed" | "terminal_accepted" | "granted" => Tone::Plain,
+        "ended" if timeline.outcome.outcome == "answered" => Tone::Good,
+        "ended" | "violation" | "exceeded" | "loop" | "dropped" => Tone::Bad,
+        _ => Tone::Warn,
+    }
 }
 
 /// The two numbers.
@@ -420,12 +481,6 @@ fn model_call(event: &Event, call: &ModelCall) -> Vec<Line> {
             format!("carries notices: {}", notices.join("; ")),
             Tone::Dim,
         );
-    }
-    if let Some(cap) = call.output_cap {
-        let estimated = call.estimated_tokens.map_or_else(String::new, |tokens| {
-            format!(", prompt estimated at {}", count(tokens.max(0.0) as u64))
-        });
-        more(format!("output cap {}{estimated}", count(cap)), Tone::Dim);
     }
     if call.requests > 1 {
         more(
@@ -531,7 +586,14 @@ fn restart(resumed: &Resumed) -> String {
 /// What an event does, in a few words.
 pub(super) fn effect(timeline: &Timeline, event: &Event) -> String {
     match &event.what {
-        What::ModelCall(call) => request(call),
+        What::ModelCall(call) => {
+            let told = call.instruction.iter().chain(&call.notices);
+            let told: Vec<String> = told.map(|message| message.kind.replace('_', " ")).collect();
+            match told.is_empty() {
+                true => request(call),
+                false => format!("{}; told: {}", request(call), told.join(", ")),
+            }
+        }
         What::ToolCall(call) => format!("{}: {}", call.tool, fate(call)),
         What::Kill { during } => format!("killed in a {}", during.replace('_', " ")),
         What::Resume(resumed) => restart(resumed),

@@ -1,5 +1,7 @@
 //! Lines of a timeline on a terminal: one column with all numbers, or two beside each other.
 
+use holdback_engine::Money;
+
 use super::line::{Line, Tone, clock, usd};
 use crate::numbers::count;
 use crate::table::Style;
@@ -8,7 +10,7 @@ use crate::table::Style;
 pub(super) const TWO_COLUMNS: usize = 100;
 const TIME: usize = 8;
 /// Widths of input, cached, output, cost, bill, ledger.
-const NUMBERS: [usize; 6] = [8, 8, 7, 9, 9, 9];
+const NUMBERS: [usize; 6] = [8, 8, 7, 8, 8, 8];
 
 /// The heading of the numbers of [`wide`].
 pub(super) fn columns_of_numbers() -> Vec<Line> {
@@ -88,6 +90,10 @@ fn cells(line: &Line) -> [String; 6] {
         .map_or_else(Default::default, |tokens| tokens.map(count));
     let [input, cached, output] = tokens;
     let (cost, bill, ledger) = match &line.books {
+        // A tool that is free of charge is the rule.
+        Some(books) if line.tokens.is_none() && books.cost == Money::ZERO => {
+            (String::new(), usd(books.billed), usd(books.ledger))
+        }
         Some(books) => (usd(books.cost), usd(books.billed), usd(books.ledger)),
         None => Default::default(),
     };
@@ -137,20 +143,20 @@ fn narrow_rows(line: &Line, width: usize) -> Vec<String> {
             0,
             format!("{}{:>BILL$}", padded(&text, room), usd(books.billed)),
         );
-        let indent = " ".repeat(line.indent + 2);
         if let Some([input, cached, output]) = line.tokens {
-            rows.push(format!(
-                "{indent}{} in ({} cached), {} out",
+            let tokens = format!(
+                "{} in ({} cached), {} out, cost {}, ledger {}",
                 count(input),
                 count(cached),
-                count(output)
-            ));
-            rows.push(format!(
-                "{indent}cost {}, ledger {}",
+                count(output),
                 usd(books.cost),
                 usd(books.ledger)
-            ));
+            );
+            rows.extend(wrapped(&Line::below(2, tokens, Tone::Plain), room + BILL));
         }
+    }
+    if line.heading {
+        rows = vec![format!("{:>room$}", "bill")];
     }
     let blank = " ".repeat(gutter.len());
     let start = |at: usize| if at == 0 { &gutter } else { &blank };

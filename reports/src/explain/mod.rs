@@ -4,7 +4,9 @@ mod blocks;
 mod layout;
 mod line;
 
-use holdback_sim::explain::{Divergence, Timeline, first_difference};
+use std::collections::BTreeSet;
+
+use holdback_sim::explain::{Divergence, Side, Timeline, What, first_difference};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -107,7 +109,11 @@ impl Explained {
                     lines.extend(told.heading());
                     lines.push(Line::blank());
                     lines.extend(layout::columns_of_numbers());
-                    lines.extend(told.blocks(None).into_iter().flat_map(|block| block.lines));
+                    lines.extend(
+                        told.blocks(None, 0)
+                            .into_iter()
+                            .flat_map(|block| block.lines),
+                    );
                     lines.push(Line::blank());
                     lines.extend(told.judged());
                 }
@@ -136,7 +142,7 @@ impl Explained {
         ] {
             let mut lines = vec![Line::text(told.name(), Tone::Strong)];
             lines.extend(layout::columns_of_numbers());
-            let told_blocks = told.blocks(side);
+            let told_blocks = told.blocks(side, 0);
             lines.extend(told_blocks.into_iter().flat_map(|block| block.lines));
             lines.push(Line::blank());
             lines.extend(told.judged());
@@ -169,41 +175,58 @@ impl Explained {
                 blocks::effect(&told.timeline, event),
                 Tone::Plain,
             ));
-            if side.decisions.is_empty() {
+            let decisions: Vec<usize> = side
+                .decisions
+                .iter()
+                .copied()
+                .filter(|at| !is_idle_clamp(&told.timeline, *at, side.event))
+                .collect();
+            if decisions.is_empty() {
                 lines.push(Line::indented(
                     4,
                     "no limit intervenes".to_owned(),
                     Tone::Dim,
                 ));
             }
-            lines.extend(blocks::decision_lines(&told.timeline, &side.decisions, 4));
+            let unmarked = BTreeSet::new();
+            lines.extend(blocks::decision_lines(
+                &told.timeline,
+                &decisions,
+                &unmarked,
+                4,
+            ));
         }
         lines
     }
 
     fn side_by_side(&self, first: &Told, second: &Told, style: Style) -> String {
         let sides = self.first_difference.as_ref();
-        let left = first.blocks(sides.map(|sides| &sides.first));
-        let right = second.blocks(sides.map(|sides| &sides.second));
-        let parted = |blocks: &[Block]| blocks.iter().position(Block::is_marked);
-        let shared = match (parted(&left), parted(&right)) {
-            (Some(a), Some(b)) => a.min(b).saturating_sub(1),
-            // Nothing parts them: only the last turn is shown.
-            _ => left.len().saturating_sub(1),
+        // One block of what is the same is shown; where nothing parts them, the last one.
+        let parted = |told: &Told, side: &Side| blocks::block_of(&told.timeline, side.event);
+        let shared = match sides {
+            Some(sides) => parted(first, &sides.first)
+                .min(parted(second, &sides.second))
+                .saturating_sub(1),
+            None => blocks::block_of(&first.timeline, first.timeline.events.len()),
         };
+        let shared = if shared > 2 { shared } else { 0 };
+        let left = first.blocks(sides.map(|sides| &sides.first), shared);
+        let right = second.blocks(sides.map(|sides| &sides.second), shared);
         let mut text = layout::beside(
-            &[Line::text(first.name(), Tone::Strong)],
-            &[Line::text(second.name(), Tone::Strong)],
+            &[
+                &[Line::text(first.name(), Tone::Strong)],
+                &*layout::columns_of_numbers(),
+            ]
+            .concat(),
+            &[
+                &[Line::text(second.name(), Tone::Strong)],
+                &*layout::columns_of_numbers(),
+            ]
+            .concat(),
             style,
         );
-        if shared > 1 {
+        if shared > 0 {
             text.push_str(&layout::wide(&same_so_far(&left[..shared]), style));
-        } else {
-            let opening = |blocks: &[Block]| -> Vec<Line> {
-                let shown = blocks[..shared].iter();
-                shown.flat_map(|block| block.lines.clone()).collect()
-            };
-            text.push_str(&layout::beside(&opening(&left), &opening(&right), style));
         }
         let none = Block::default();
         for at in shared..left.len().max(right.len()) {
@@ -214,6 +237,14 @@ impl Explained {
         text.push_str(&layout::beside(&first.judged(), &second.judged(), style));
         text
     }
+}
+
+/// An output cap was lowered, and the request that carried it was not cut by it.
+fn is_idle_clamp(timeline: &Timeline, decision: usize, event: usize) -> bool {
+    let clamped = matches!(&timeline.events[decision].what, What::Decision(decided) if decided.verdict == "clamped");
+    let is_cut =
+        matches!(&timeline.events[event].what, What::ModelCall(call) if call.ended == "cut");
+    clamped && !is_cut
 }
 
 /// One line for turns that are the same on both sides.
@@ -285,8 +316,8 @@ impl Told {
         ]
     }
 
-    fn blocks(&self, side: Option<&holdback_sim::explain::Side>) -> Vec<Block> {
-        blocks(&self.timeline, side)
+    fn blocks(&self, side: Option<&Side>, from: usize) -> Vec<Block> {
+        blocks(&self.timeline, side, from)
     }
 
     /// The outcome and the measures, after the timeline.
@@ -307,27 +338,37 @@ impl Told {
         if let (Some(over), Some(left)) = (it.overspend_usd, it.reserve_left_usd) {
             facts.push(format!("overspend USD {}, left {}", usd(over), usd(left)));
         }
+        let counted = |number: u64, what: &str| match number {
+            1 => format!("1 {what}"),
+            n => format!("{} {what}s", count(n)),
+        };
         facts.push(format!(
-            "used      {} turns, {} model calls, {} tool calls",
-            it.steps, it.model_calls, it.tool_calls
+            "used      {}, {}, {}",
+            counted(it.steps, "turn"),
+            counted(it.model_calls, "model call"),
+            counted(it.tool_calls, "tool call"),
         ));
         facts.push(format!(
             "calls     {} refused, {} skipped, {} denied",
             it.refused_calls, it.skipped_calls, it.denied_calls
         ));
         facts.push(format!(
-            "evidence  {} results, {} never read by the model",
-            it.evidence, it.unread_results
+            "evidence  {}, {} never read by the model",
+            counted(it.evidence, "result"),
+            it.unread_results
         ));
         if it.kills > 0 {
             facts.push(format!(
-                "restarts  {} kills, {} calls paid again, USD {}",
-                it.kills,
-                it.repaid_calls,
+                "restarts  {}, {} paid again, USD {}",
+                counted(it.kills, "kill"),
+                counted(it.repaid_calls, "call"),
                 usd(it.repaid_usd)
             ));
         }
-        facts.push(format!("written   {} checkpoints", it.checkpoints));
+        facts.push(format!(
+            "written   {}",
+            counted(it.checkpoints, "checkpoint")
+        ));
         let late = if it.late { ", late" } else { "" };
         facts.push(format!("took      {}{late}", line::clock(it.duration)));
         facts

@@ -103,3 +103,15 @@ fn a_scenario_in_which_nothing_answers_says_so() {
             .starts_with("No policy ends a single run with an answer")
     );
 }
+
+#[test]
+fn a_reserve_is_blamed_only_for_what_it_changes() {
+    // The policy that differs from the baseline in a limit, too, has no twin without its reserve.
+    let mut study = sample::sized(1, 3, 800);
+    study.policies[2].definition["limits"]["max_steps"] = 3.into();
+    let finding = &found(&study, FindingKind::ReserveLowers)[0];
+    assert_eq!(finding.policy.as_deref(), Some("cost reserve 0.25"));
+    assert!(!finding.text.contains("0.50"), "{}", finding.text);
+    let others = found(&study, FindingKind::AnswersLess);
+    assert_eq!(others[0].policy.as_deref(), Some("cost reserve 0.50"));
+}

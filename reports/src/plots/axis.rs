@@ -65,13 +65,19 @@ impl Axis {
     }
 
     fn decades(&self, most: usize) -> Vec<f64> {
-        let first = (libm::log10(self.lo) - 1e-9).ceil() as i32;
+        let first = (libm::log10(self.lo) - 1e-9).floor() as i32;
         let last = (libm::log10(self.hi) + 1e-9).floor() as i32;
-        let stride = ((last - first + 1).max(1) as usize).div_ceil(most.max(1));
-        (first..=last)
-            .step_by(stride.max(1))
-            .map(power_of_ten)
-            .collect()
+        let within = |value: &f64| *value >= self.lo * 0.999_999 && *value <= self.hi * 1.000_001;
+        let fine: Vec<f64> = (first..=last)
+            .flat_map(|exponent| [1.0, 2.0, 5.0].map(|factor| factor * power_of_ten(exponent)))
+            .filter(within)
+            .collect();
+        if fine.len() <= most {
+            return fine;
+        }
+        let decades: Vec<f64> = (first..=last).map(power_of_ten).filter(within).collect();
+        let stride = decades.len().div_ceil(most.max(1)).max(1);
+        decades.into_iter().step_by(stride).collect()
     }
 }
 
@@ -105,6 +111,7 @@ mod tests {
         let log = Axis::log(1e-4, 1.0, 0.0, 100.0);
         assert_eq!(log.ticks(6), [1e-4, 1e-3, 1e-2, 0.1, 1.0]);
         assert_eq!(log.at(1e-2), 50.0);
+        assert_eq!(Axis::log(3.0, 30.0, 0.0, 100.0).ticks(6), [5.0, 10.0, 20.0]);
     }
 
     #[test]

@@ -3,13 +3,17 @@
 use maud::{Markup, html};
 
 use super::axis::Axis;
-use super::frame::{self, Area, Plot, path, px, text_width};
+use super::frame::{self, Area, LINE, Plot, path, px, text_width};
 use crate::measure::Measure;
 use crate::numbers::{percent, usd};
 use crate::summary::{Cell, Scenario, Summary};
 
 const HEIGHT: f64 = 250.0;
 const LONGEST_LABEL: usize = 26;
+/// Prices further apart than this factor get a logarithmic axis.
+const FAR: f64 = 3.0;
+/// Policies of the front that are listed below the plot.
+const MOST_LISTED: usize = 8;
 
 struct Point<'a> {
     cell: &'a Cell,
@@ -27,6 +31,7 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
     let area = Area::usual(HEIGHT);
     let (x, y) = axes_of(&points, area);
     let front: Vec<&Point<'_>> = points.iter().filter(|point| point.on_front).collect();
+    let listed = &front[..front.len().min(MOST_LISTED)];
     let body = html! {
         (frame::axes(
             area,
@@ -36,6 +41,11 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         (front_line(&front, &x, &y, area))
         @for point in &points { (drawn(point, &x, &y)) }
         (labels(&points, summary, &x, &y, area))
+        @for (row, point) in listed.iter().enumerate() {
+            @let y = area.bottom + 58.0 + row as f64 * LINE;
+            (frame::mark(0, 8.0, y, &point.cell.policy))
+            text x="20" y=(px(y + 4.5)) { (frame::shortened(&described(point), 72)) }
+        }
     };
     let names: Vec<String> = front.iter().map(|point| described(point)).collect();
     let text = format!(
@@ -47,7 +57,7 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         format!("{id}-price"),
         "Which policies buy answers most cheaply?",
         text,
-        area.bottom + 44.0,
+        area.bottom + 58.0 + listed.len() as f64 * LINE,
         body,
     ))
 }
@@ -84,7 +94,7 @@ fn axes_of(points: &[Point<'_>], area: Area) -> (Axis, Axis) {
     let lowest = points.iter().map(|point| point.rate).fold(1.0, f64::min);
     let floor = (lowest * 10.0 - 0.5).floor() / 10.0;
     // Far dearer policies would press all others to the edge.
-    let far = high > 20.0 * low && low > 0.0;
+    let far = high > FAR * low && low > 0.0;
     let x = if far {
         Axis::log(low * 0.9, high * 1.1, area.left, area.right)
     } else {
@@ -120,7 +130,7 @@ fn drawn(point: &Point<'_>, x: &Axis, y: &Axis) -> Markup {
 
 fn described(point: &Point<'_>) -> String {
     format!(
-        "{}: {} answered at USD {} an answer",
+        "{}: {} answered, USD {} an answer",
         point.cell.policy,
         percent(point.rate),
         usd(point.price)
@@ -139,7 +149,8 @@ fn front_line(front: &[&Point<'_>], x: &Axis, y: &Axis, area: Area) -> Markup {
     html! { path class="b" d=(path(&corners)) {} }
 }
 
-/// Names beside the marks of the front and of the baseline, where there is room.
+/// Names beside the marks of the best answers and of the baseline, where there is room; the front is
+/// also listed below the plot.
 fn labels(points: &[Point<'_>], summary: &Summary, x: &Axis, y: &Axis, area: Area) -> Markup {
     let mut taken: Vec<[f64; 4]> = points
         .iter()

@@ -9,6 +9,8 @@ use crate::numbers::usd;
 use crate::summary::{Cell, Scenario, Summary};
 
 const ROW: f64 = 38.0;
+/// Policies whose headroom is this many times that of the middle one leave the scale.
+const FAR: f64 = 3.0;
 
 /// The plot; `None` where no policy has a cap.
 pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<Plot> {
@@ -23,7 +25,7 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
     if largest == 0.0 {
         return None;
     }
-    let x = Axis::linear(0.0, largest, 10.0, WIDTH - 24.0);
+    let x = Axis::linear(0.0, end(&rows), 10.0, WIDTH - 24.0);
     let bottom = 6.0 + rows.len() as f64 * ROW;
     let body = html! {
         @for tick in x.ticks(6) {
@@ -35,7 +37,10 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         }
         @for (row, (cell, q)) in rows.iter().enumerate() {
             @let y = 6.0 + row as f64 * ROW;
-            text x="2" y=(px(y + 11.0)) { (shortened(&cell.policy, 60)) }
+            text x="2" y=(px(y + 11.0)) { (shortened(&cell.policy, 50)) }
+            @if q[4] > end(&rows) {
+                text class="e" x=(px(WIDTH - 14.0)) y=(px(y + 11.0)) { "median " (usd(q[2])) ", off scale" }
+            }
             path class="w s0" d=(path(&[(x.at(q[0]), y + 23.0), (x.at(q[4]), y + 23.0)])) {}
             rect class="f s0" x=(px(x.at(q[1]))) y=(px(y + 18.0)) height="10"
                 width=(px((x.at(q[3]) - x.at(q[1])).max(1.0))) { title { (described(cell, q)) } }
@@ -58,6 +63,19 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         bottom + 42.0,
         body,
     ))
+}
+
+/// The end of the scale: the largest value, unless a few policies with far more headroom would press
+/// all others to the edge.
+fn end(rows: &[(&Cell, [f64; 5])]) -> f64 {
+    let mut tops: Vec<f64> = rows.iter().map(|(_, quantiles)| quantiles[4]).collect();
+    tops.sort_by(f64::total_cmp);
+    let limit = FAR * tops[tops.len() / 2];
+    let within = tops.iter().copied().filter(|top| *top <= limit);
+    match within.fold(0.0, f64::max) {
+        0.0 => tops.last().copied().unwrap_or(1.0),
+        end => end,
+    }
 }
 
 fn described(cell: &Cell, q: &[f64; 5]) -> String {

@@ -1,6 +1,6 @@
 //! A measure against the size of a reserve, one plot a kind of reserve.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use maud::html;
 
@@ -9,6 +9,7 @@ use super::frame::{self, Area, LINE, Plot, legend, line, mark, path};
 use super::{MOST_LINES, shown_of};
 use crate::measure::Measure;
 use crate::numbers::{fixed, percent};
+use crate::reserves;
 use crate::summary::{Cell, Scenario, Summary};
 
 const HEIGHT: f64 = 220.0;
@@ -51,7 +52,7 @@ fn plot(
     let drawn = &curves[..curves.len().min(MOST_LINES)];
     let largest = sizes(drawn).fold(0.0, f64::max);
     let value = |cell: &Cell| cell.number(measure).unwrap_or(0.0);
-    if !drawn.iter().any(|curve| curve.points.len() > 1) {
+    if drawn.is_empty() {
         return None;
     }
     let area = Area::usual(HEIGHT);
@@ -131,15 +132,20 @@ impl Curve<'_> {
     }
 }
 
-/// Policies that are alike but for the size of `kind`, each group with at least one size above zero.
+/// Policies that are alike but for one reserve: what they share, the same without the reserve, and the
+/// cell of each size.
+type Alike<'a> = (String, String, Vec<(f64, &'a Cell)>);
+
+/// Policies that are alike but for the size of `kind`, with the same policy without it as size 0;
+/// each group with at least two sizes.
 fn curves<'a>(
     summary: &Summary,
     scenario: &'a Scenario,
     kind: &str,
     measure: Measure,
 ) -> Vec<Curve<'a>> {
-    let mut groups: BTreeMap<String, Vec<(f64, &Cell)>> = BTreeMap::new();
-    let mut order: Vec<String> = Vec::new();
+    let mut groups: Vec<Alike<'a>> = Vec::new();
+    let mut without: Vec<(String, &Cell)> = Vec::new();
     for cell in scenario
         .cells
         .iter()
@@ -152,25 +158,30 @@ fn curves<'a>(
         else {
             continue;
         };
-        let key = alike(&policy.definition, kind);
-        if !order.contains(&key) {
-            order.push(key.clone());
+        let bare = reserves::alike_without(&policy.definition, kind);
+        let Some(size) = cell.reserves.get(kind) else {
+            without.push((bare, cell));
+            continue;
+        };
+        let key = reserves::alike_but_for(&policy.definition, kind);
+        match groups.iter_mut().find(|(known, _, _)| *known == key) {
+            Some((_, _, points)) => points.push((*size, cell)),
+            None => groups.push((key, bare, vec![(*size, cell)])),
         }
-        let size = cell.reserves.get(kind).copied().unwrap_or(0.0);
-        groups.entry(key).or_default().push((size, cell));
     }
-    order
-        .iter()
-        .filter_map(|key| groups.remove(key))
-        .filter(|points| points.iter().any(|(size, _)| *size > 0.0))
-        .map(|mut points| {
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            Curve {
+    let mut curves = Vec::new();
+    for (_, bare, mut points) in groups {
+        let zero = without.iter().find(|(key, _)| *key == bare);
+        points.extend(zero.map(|(_, cell)| (0.0, *cell)));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if points.len() > 1 {
+            curves.push(Curve {
                 name: name_of(&points),
                 points,
-            }
-        })
-        .collect()
+            });
+        }
+    }
+    curves
 }
 
 fn name_of(points: &[(f64, &Cell)]) -> String {
@@ -182,36 +193,6 @@ fn name_of(points: &[(f64, &Cell)]) -> String {
         (Some(first), Some(last)) => format!("{first} … {last}"),
         (Some(only), None) => only.clone(),
         (None, _) => String::new(),
-    }
-}
-
-/// A policy's definition without what only describes it and without the size of one reserve.
-fn alike(definition: &serde_json::Value, kind: &str) -> String {
-    let mut rest = definition.clone();
-    if let Some(object) = rest.as_object_mut() {
-        for description in ["name", "summary", "extends"] {
-            object.shift_remove(description);
-        }
-    }
-    if let Some(limits) = rest.get_mut("limits") {
-        remove(limits, kind);
-    }
-    rest.to_string()
-}
-
-fn remove(value: &mut serde_json::Value, path: &str) {
-    let Some(object) = value.as_object_mut() else {
-        return;
-    };
-    match path.split_once('.') {
-        Some((first, rest)) => {
-            if let Some(inner) = object.get_mut(first) {
-                remove(inner, rest);
-            }
-        }
-        None => {
-            object.shift_remove(path);
-        }
     }
 }
 

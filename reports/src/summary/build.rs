@@ -6,13 +6,14 @@ use holdback_sim::tally::{Event, GROUPS};
 use rayon::prelude::*;
 
 use super::{
-    Cause, Cell, Comparison, Difference, Example, Figure, PerMonth, Policy, SCHEMA, Scenario,
-    Statistics, Study, Summary, Verdict, curve,
+    Cause, Cell, Comparison, Difference, Example, Figure, PerMonth, Policy, ReserveEffect, SCHEMA,
+    Scenario, Statistics, Study, Summary, Verdict, curve,
 };
 use crate::findings;
 use crate::measure::Measure;
 use crate::numbers::{rounded, rounded_p, shell};
 use crate::observed::{self, Observed, Tools};
+use crate::reserves;
 use crate::stats::resample::RESAMPLES;
 use crate::stats::{CONFIDENCE, paired};
 use crate::study::{self, ScenarioInfo, StudyResult};
@@ -93,13 +94,13 @@ fn scenario(result: &StudyResult, info: &ScenarioInfo) -> Scenario {
         .par_iter()
         .zip(&info.cells)
         .map(|(here, source)| {
-            let there = baseline.map(|at| &observed[at]);
             CellBuilder {
                 result,
                 info,
                 source,
                 here,
-                there,
+                there: baseline.map(|at| &observed[at]),
+                all: &observed,
                 tools: &tools,
             }
             .build()
@@ -158,6 +159,7 @@ struct CellBuilder<'a> {
     source: &'a study::Cell,
     here: &'a Observed<'a>,
     there: Option<&'a Observed<'a>>,
+    all: &'a [Observed<'a>],
     tools: &'a Tools,
 }
 
@@ -188,6 +190,7 @@ impl CellBuilder<'_> {
             policy: self.source.policy.clone(),
             family: policy.map_or_else(String::new, |policy| policy.family.clone()),
             per_month: self.per_month(&measures),
+            reserve_effect: self.reserve_effect(),
             measures,
             comparison,
             causes: self.causes(),
@@ -195,7 +198,8 @@ impl CellBuilder<'_> {
             examples: self.examples(),
             overspend_exceedance: curve::exceedance(&tally.overspend),
             reserve_left_quantiles_usd: curve::box_quantiles(&tally.reserve_left),
-            reserves: policy.map_or_else(BTreeMap::new, |policy| reserves(&policy.definition)),
+            reserves: policy
+                .map_or_else(BTreeMap::new, |policy| reserves::sizes(&policy.definition)),
         }
     }
 
@@ -237,6 +241,40 @@ impl CellBuilder<'_> {
             differences,
         };
         (Some(comparison), differing)
+    }
+
+    /// The difference to the same policy without its reserves.
+    fn reserve_effect(&self) -> Option<ReserveEffect> {
+        let definition = |name: &str| Some(&self.result.policy(name)?.definition);
+        let own = definition(&self.source.policy)?;
+        if reserves::sizes(own).is_empty() {
+            return None;
+        }
+        let key = reserves::alike_without_any(own);
+        let is_bare = |cell: &study::Cell| {
+            definition(&cell.policy).is_some_and(|other| {
+                reserves::sizes(other).is_empty() && reserves::alike_without_any(other) == key
+            })
+        };
+        let at = self.info.cells.iter().position(is_bare)?;
+        let bare = &self.all[at];
+        let difference = |confidence| {
+            self.here
+                .share_difference(bare, Measure::AnsweredRate, confidence)
+        };
+        let cells: usize = self
+            .result
+            .scenarios
+            .iter()
+            .map(|info| info.cells.len())
+            .sum();
+        let (value, interval) = difference(CONFIDENCE)?;
+        let (_, corrected) = difference(1.0 - (1.0 - CONFIDENCE) / cells.max(1) as f64)?;
+        Some(ReserveEffect {
+            without: self.info.cells[at].policy.clone(),
+            answered_rate: Difference::new(value, Some(interval)),
+            clear: corrected.excludes_zero(),
+        })
     }
 
     fn causes(&self) -> Vec<Cause> {
@@ -359,44 +397,4 @@ fn judge(scenarios: &mut [Scenario]) -> u64 {
         };
     }
     comparisons.len() as u64
-}
-
-/// The sizes of the reserves in a policy's limits: every number whose key speaks of a reserve, by
-/// its dotted path.
-fn reserves(definition: &serde_json::Value) -> BTreeMap<String, f64> {
-    let mut found = BTreeMap::new();
-    if let Some(limits) = definition.get("limits") {
-        collect_reserves(limits, "", false, &mut found);
-    }
-    found
-}
-
-fn collect_reserves(
-    value: &serde_json::Value,
-    path: &str,
-    inside: bool,
-    found: &mut BTreeMap<String, f64>,
-) {
-    let Some(object) = value.as_object() else {
-        return;
-    };
-    for (key, value) in object {
-        let here = inside || key.to_ascii_lowercase().contains("reserve");
-        let path = if path.is_empty() {
-            key.clone()
-        } else {
-            format!("{path}.{key}")
-        };
-        let number = match value {
-            serde_json::Value::Number(number) => number.as_f64(),
-            serde_json::Value::String(text) => text.parse().ok(),
-            _ => None,
-        };
-        match number {
-            Some(size) if here && size > 0.0 => {
-                found.insert(path, size);
-            }
-            _ => collect_reserves(value, &path, here, found),
-        }
-    }
 }

@@ -148,9 +148,25 @@ pub struct Cell {
     pub reserve_left_quantiles_usd: Option<[f64; 5]>,
     /// Sizes of the reserves that the policy's limits hold, by their key.
     pub reserves: BTreeMap<String, f64>,
+    /// What its reserves do to the answered rate, if the study holds the same policy without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_effect: Option<ReserveEffect>,
     /// What it comes to at the user's volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_month: Option<PerMonth>,
+}
+
+/// A policy against the same policy without its reserves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReserveEffect {
+    /// The name of the policy without reserves.
+    pub without: String,
+    /// With the reserves minus without them.
+    pub answered_rate: Difference,
+    /// Whether the difference is beyond noise, corrected for the number of the study's cells
+    /// (Bonferroni).
+    pub clear: bool,
 }
 
 /// A measured value, with its interval where the number of runs leaves it uncertain.

@@ -200,6 +200,7 @@ fn is_type(value: &serde_json::Value, name: &str) -> bool {
         "integer" => value.is_u64(),
         "number" => value.is_number(),
         "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
         _ => false,
     }
 }

@@ -79,6 +79,8 @@ pub(crate) fn record() -> RunRecord {
         duration: 90_000_000,
         late: false,
         largest_call: Money::from_micros(400_000),
+        largest_tool_cost: Money::ZERO,
+        untouched: true,
         seen: Seen::default(),
     }
 }

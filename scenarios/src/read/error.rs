@@ -40,6 +40,11 @@ impl FileError {
         }
     }
 
+    /// Whether valid values exclude each other here, so that a sweep leaves the combination out.
+    pub fn is_impossible(&self) -> bool {
+        self.impossible
+    }
+
     /// The same error at a line of the file.
     #[must_use]
     pub fn at_line(mut self, line: usize) -> FileError {

@@ -283,7 +283,7 @@ fn combination(
 }
 
 /// The keys from the policy table down to a swept field.
-fn keys(name: &str) -> Vec<&str> {
+pub(crate) fn keys(name: &str) -> Vec<&str> {
     let keys: Vec<&str> = name.split('.').collect();
     if BESIDE.contains(&keys[0]) {
         return keys;

@@ -11,6 +11,7 @@ mod fields;
 mod limits;
 mod policy;
 mod price;
+mod published;
 mod quantity;
 mod scenario;
 mod script;
@@ -23,10 +24,11 @@ use std::path::Path;
 use serde_json::Value;
 
 pub use error::{FileError, nearest};
+pub(crate) use tree::one_line;
 
 use self::study::Wanted;
 use crate::library;
-use crate::policy::Policy;
+use crate::policy::{Family, Policy};
 use crate::price::{ModelPrice, PriceTable};
 use crate::scenario::Scenario;
 use crate::study::{Skipped, Study};
@@ -136,6 +138,62 @@ pub fn policy_from_json(file: &str, document: &Value) -> Result<Policy, FileErro
     policy::policy(&Field::root(file, &Node::from_value(document)))
 }
 
+/// A policy with other values in some of its fields, each named by its dotted path: a limit, or a key
+/// that stands beside the limits. `None` removes the table that holds the field, which turns the
+/// feature off; `name` becomes the policy's name and `file` is what errors call it.
+///
+/// # Errors
+/// What is wrong with a path or a value; see [`FileError::is_impossible`].
+pub fn policy_with(
+    file: &str,
+    document: &Value,
+    name: &str,
+    fields: &[(&str, Option<Value>)],
+) -> Result<Policy, FileError> {
+    let mut changed = document.clone();
+    for (field, value) in fields {
+        if !set_field(&mut changed, &expand::keys(field), value.as_ref()) {
+            let expected = "a path through tables of the policy";
+            return Err(FileError::of_file(file, format!("`{field}`"), expected));
+        }
+    }
+    changed["name"] = name.into();
+    policy_from_json(file, &changed)
+}
+
+/// False if something on the way is no table.
+fn set_field(node: &mut Value, keys: &[&str], value: Option<&Value>) -> bool {
+    let (Some(table), Some((key, rest))) = (node.as_object_mut(), keys.split_first()) else {
+        return false;
+    };
+    match (rest, value) {
+        ([], Some(value)) => {
+            table.insert((*key).to_owned(), value.clone());
+            true
+        }
+        ([] | [_], None) => {
+            table.shift_remove(*key);
+            true
+        }
+        _ => {
+            let inner = table
+                .entry((*key).to_owned())
+                .or_insert_with(|| Value::Object(serde_json::Map::new()));
+            set_field(inner, rest, value)
+        }
+    }
+}
+
+/// True for a field, named by its dotted path, that is an amount of money.
+pub fn is_money(field: &str) -> bool {
+    limits::is_money(field)
+}
+
+/// What a family takes for a limit that is not given, if that is a number.
+pub fn default_count(family: Family, limit: &str) -> Option<u64> {
+    limits::default_count(family, limit)
+}
+
 /// One policy from TOML text, without `extends` and `sweep`; `file` is what errors call it.
 ///
 /// # Errors
@@ -145,13 +203,14 @@ pub fn policy_from_toml(file: &str, text: &str) -> Result<Policy, FileError> {
     policy::policy(&Field::root(file, &policy::policy_table(file, &root)))
 }
 
-/// Reads a price table from a TOML or JSON file.
+/// Reads a price table from a TOML or JSON file: our own format, LiteLLM's
+/// `model_prices_and_context_window.json` or the `api.json` of models.dev.
 ///
 /// # Errors
 /// What is wrong with the file.
 pub fn price_table(path: &Path) -> Result<PriceTable, FileError> {
     let (file, node) = document(path)?;
-    price::price_table(&file, &node)
+    published::price_table(&file, &node).unwrap_or_else(|| price::price_table(&file, &node))
 }
 
 /// Reads a price table from TOML text; `file` is what errors call it.

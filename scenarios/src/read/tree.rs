@@ -265,7 +265,8 @@ fn syntax_error(file: &str, found: String, syntax: &str, line: Option<usize>) ->
     }
 }
 
-fn one_line(text: &str) -> String {
+/// A text with its line breaks as spaces.
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -143,10 +143,13 @@ fn side(timeline: &Timeline, at: usize) -> Side {
         .position(turn_ends)
         .map_or(events.len(), |next| at + 1 + next);
     let behind = |position: &usize| match &events[*position].what {
-        What::Decision(decided) if *position < at => {
-            call.is_none() || decided.call.is_none() || decided.call == call
+        What::Decision(decided) if decided.call.is_some() && decided.call == call => true,
+        // That another call was admitted is behind its own effect, not this one.
+        What::Decision(decided) => {
+            *position < at
+                && decided.verdict != "executed"
+                && (call.is_none() || decided.call.is_none())
         }
-        What::Decision(decided) => call.is_some() && decided.call == call,
         _ => false,
     };
     Side {

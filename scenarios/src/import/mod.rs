@@ -1,0 +1,221 @@
+//! Recorded runs of any known format, told by their content, as the runs of [`crate::trace`].
+//!
+//! | format | told by the key | a run is |
+//! |---|---|---|
+//! | neutral JSON lines | `turns`, `source`, `run_id` or `final_answer` | a line |
+//! | OTLP/JSON with GenAI spans, one document or one a line | `resourceSpans` | an agent of a trace |
+//! | mini-swe-agent trajectory | `trajectory_format` or `messages` | the file |
+//! | tau2 results | `simulations` | a simulation |
+//!
+//! Plain or gzip. Message texts are dropped while they are read, so memory is bounded by one line
+//! (neutral), or grows with the number of calls (the others), never with the size of the texts.
+
+mod detect;
+mod document;
+mod mini_swe;
+mod otlp;
+mod tau2;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::read::FileError;
+use crate::trace::{Names, Reader, Run, Turn, unpacked};
+
+pub use detect::Format;
+
+/// Whether recorded input tokens include those that were read from or written to the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InputTokens {
+    /// They do, as OpenAI and Google count and the GenAI conventions ask for.
+    #[default]
+    Inclusive,
+    /// They do not, as Anthropic's own API counts: cached tokens come on top.
+    Exclusive,
+}
+
+/// Reads recorded runs one by one.
+pub struct Traces {
+    file: String,
+    format: Format,
+    input_tokens: InputTokens,
+    runs: Runs,
+}
+
+enum Runs {
+    Lines(Reader<Box<dyn BufRead + Send>>),
+    Document {
+        runs: std::vec::IntoIter<Run>,
+        imported: Imported,
+    },
+}
+
+/// What a whole document brought beside its runs.
+#[derive(Debug, Default)]
+struct Imported {
+    names: Names,
+    ignored: BTreeMap<String, u64>,
+    remarks: Vec<String>,
+}
+
+impl std::fmt::Debug for Traces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traces")
+            .field("file", &self.file)
+            .field("format", &self.format)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<Reader<Box<dyn BufRead + Send>>> for Traces {
+    fn from(reader: Reader<Box<dyn BufRead + Send>>) -> Traces {
+        Traces {
+            file: "the built-in sample of recorded runs".to_owned(),
+            format: Format::Neutral,
+            input_tokens: InputTokens::Inclusive,
+            runs: Runs::Lines(reader),
+        }
+    }
+}
+
+impl Traces {
+    /// Opens a file and tells its format.
+    ///
+    /// # Errors
+    /// If it cannot be read, has no known format, or, where it is one document, is broken.
+    pub fn open(path: &Path, input_tokens: InputTokens) -> Result<Traces, FileError> {
+        let file = path.display().to_string();
+        let format = detect::format(&file, unpacked(path)?)?;
+        let stem = path.file_name().map_or_else(String::new, |name| {
+            let name = name.to_string_lossy();
+            name.split('.').next().unwrap_or_default().to_owned()
+        });
+        let whole = |(runs, imported): (Vec<Run>, Imported)| Runs::Document {
+            runs: runs.into_iter(),
+            imported,
+        };
+        let runs = match format {
+            Format::Neutral => Runs::Lines(Reader::new(&file, unpacked(path)?)),
+            Format::Otlp => whole(otlp::read(&file, unpacked(path)?)?),
+            Format::MiniSwe => whole(mini_swe::read(&file, &stem, unpacked(path)?)?),
+            Format::Tau2 => whole(tau2::read(&file, unpacked(path)?)?),
+        };
+        Ok(Traces {
+            file,
+            format,
+            input_tokens,
+            runs,
+        })
+    }
+
+    /// The format of the file.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The next run; `None` at the end.
+    ///
+    /// # Errors
+    /// A broken line; input tokens that contradict the convention.
+    pub fn next_run(&mut self) -> Result<Option<Run>, FileError> {
+        let next = match &mut self.runs {
+            Runs::Lines(reader) => reader.next_run()?,
+            Runs::Document { runs, .. } => runs.next(),
+        };
+        let Some(mut run) = next else { return Ok(None) };
+        let exclusive = self.input_tokens == InputTokens::Exclusive;
+        for at in 0..run.turns.len() {
+            if exclusive {
+                include_cached(&mut run.turns[at]);
+            } else if let Some(found) = contradiction(&run.turns[at]) {
+                return Err(self.wrong_convention(&run.run_id, at, found));
+            }
+        }
+        Ok(Some(run))
+    }
+
+    fn wrong_convention(&self, run_id: &str, turn: usize, found: String) -> FileError {
+        let mut error = FileError::of_file(
+            &self.file,
+            found,
+            "input tokens that include the cached ones",
+        )
+        .with_hint("give --input-tokens exclusive if cached tokens come on top of the input");
+        if let Runs::Lines(reader) = &self.runs {
+            error = error.at_line(reader.line());
+        }
+        let place = format!("run {run_id}, turns[{turn}]");
+        error.path = crate::read::one_line(&place).into();
+        error
+    }
+
+    /// The names met so far.
+    pub fn names(&self) -> &Names {
+        match &self.runs {
+            Runs::Lines(reader) => reader.names(),
+            Runs::Document { imported, .. } => &imported.names,
+        }
+    }
+
+    /// Keys that were ignored, with how often each was met; only in the neutral format, as the
+    /// others hold far more than a run needs.
+    pub fn ignored(&self) -> &BTreeMap<String, u64> {
+        match &self.runs {
+            Runs::Lines(reader) => reader.ignored(),
+            Runs::Document { imported, .. } => &imported.ignored,
+        }
+    }
+
+    /// What a user should know about the import, one line each.
+    pub fn remarks(&self) -> &[String] {
+        match &self.runs {
+            Runs::Lines(_) => &[],
+            Runs::Document { imported, .. } => &imported.remarks,
+        }
+    }
+}
+
+/// Turns exclusive input tokens into inclusive ones.
+fn include_cached(turn: &mut Turn) {
+    let on_top = turn.cached_tokens.unwrap_or(0) + turn.cache_write_tokens.unwrap_or(0);
+    turn.input_tokens = turn.input_tokens.map(|input| input + on_top);
+}
+
+/// What shows that input tokens cannot include the cached ones.
+fn contradiction(turn: &Turn) -> Option<String> {
+    let input = turn.input_tokens?;
+    let cached = turn.cached_tokens.unwrap_or(0);
+    let written = turn.cache_write_tokens.unwrap_or(0);
+    (cached + written > input).then(|| {
+        let written = if written == 0 {
+            String::new()
+        } else {
+            format!(" and {written} written to the cache")
+        };
+        format!("{input} input tokens, {cached} of them cached{written}")
+    })
+}
+
+impl Imported {
+    /// The position of a name.
+    fn name(&mut self, file: &str, name: &str) -> Result<crate::trace::NameId, FileError> {
+        let name = crate::read::one_line(name);
+        self.names.intern(&name).ok_or_else(|| {
+            let found = format!("more than {} different names", self.names.len());
+            FileError::of_file(file, found, "fewer names of sources, tools and exits")
+        })
+    }
+
+    /// The position of a name that may not be recorded.
+    fn maybe_name(
+        &mut self,
+        file: &str,
+        name: Option<&str>,
+    ) -> Result<Option<crate::trace::NameId>, FileError> {
+        name.map(|name| self.name(file, name)).transpose()
+    }
+}

@@ -1,0 +1,148 @@
+//! `holdback calibrate` and `holdback init` as a user meets them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn holdback(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_holdback"))
+        .current_dir(folder)
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Forty runs of two sources.
+fn traces(folder: &Path) {
+    let mut lines = String::new();
+    for run in 0..40 {
+        let source = ["a/x", "b"][run % 2];
+        let turn = |at: usize| {
+            format!(
+                r#"{{"input_tokens":{},"output_tokens":{},"cost_usd":0.01,"tool_calls":[{{"name":"t","args_hash":"{run}{at}","result_hash":"{run}{at}"}}]}}"#,
+                1000 + 300 * at,
+                50 + 7 * at + run
+            )
+        };
+        let turns: Vec<String> = (0..2 + run % 4).map(turn).collect();
+        lines += &format!(
+            "{{\"source\":\"{source}\",\"run_id\":\"{run}\",\"turns\":[{},{{\"input_tokens\":3000,\"output_tokens\":200,\"cost_usd\":0.02}}]}}\n",
+            turns.join(",")
+        );
+    }
+    std::fs::write(folder.join("runs.jsonl"), lines).unwrap();
+}
+
+#[test]
+fn init_writes_files_that_run_as_they_are_and_never_overwrites() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = holdback(folder.path(), &["init", "new"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let study = [
+        "compare",
+        "new/study.toml",
+        "--runs",
+        "50",
+        "--format",
+        "csv",
+        "--quiet",
+    ];
+    let compared = holdback(folder.path(), &study);
+    assert!(compared.status.success(), "{}", text(&compared.stderr));
+    assert_eq!(text(&compared.stdout).lines().count(), 1 + 4);
+    let again = holdback(folder.path(), &["init", "new"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("found a file already"));
+}
+
+#[test]
+fn calibrate_writes_a_scenario_a_source_that_compare_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    traces(folder.path());
+    let done = holdback(folder.path(), &["calibrate", "runs.jsonl", "-o", "fitted"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let report = text(&done.stdout);
+    assert!(
+        report.contains("demand") && report.contains("mean data/fit"),
+        "{report}"
+    );
+    let mut names: Vec<_> = std::fs::read_dir(folder.path().join("fitted"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 2);
+    let scenario = format!("fitted/{}", names[1]);
+    let compare = [
+        "compare",
+        "--scenario",
+        &scenario,
+        "--runs",
+        "20",
+        "--format",
+        "csv",
+        "--quiet",
+    ];
+    let compared = holdback(folder.path(), &compare);
+    assert!(compared.status.success(), "{}", text(&compared.stderr));
+}
+
+#[test]
+fn calibrate_refuses_what_it_cannot_do_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    traces(folder.path());
+    std::fs::write(folder.path().join("odd.json"), "{\"a\": 1}").unwrap();
+    for (args, part) in [
+        (
+            vec!["runs.jsonl", "-o", "one.toml"],
+            "found one file for 2 sources (a/x, b)",
+        ),
+        (
+            vec!["runs.jsonl", "--source", "a/y", "-o", "one.toml"],
+            "did you mean `a/x`?",
+        ),
+        (
+            vec!["odd.json", "-o", "one.toml"],
+            "an object with the keys `a`",
+        ),
+        (vec!["none.jsonl", "-o", "one.toml"], "no such file"),
+        (
+            vec!["runs.jsonl", "--price", "no-model", "-o", "d"],
+            "--price: found",
+        ),
+    ] {
+        let args: Vec<&str> = std::iter::once("calibrate").chain(args).collect();
+        let refused = holdback(folder.path(), &args);
+        let message = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{message}");
+        assert!(message.contains(part), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    assert!(!folder.path().join("one.toml").exists());
+}
+
+#[test]
+fn replay_reads_the_same_formats() {
+    let folder = tempfile::tempdir().unwrap();
+    let trajectory = r#"{"messages": [
+        {"role": "assistant", "content": "```bash\nls\n```", "extra": {"cost": 0.5}},
+        {"role": "user", "content": "<returncode>0</returncode>"},
+        {"role": "assistant", "content": "```bash\nsubmit\n```", "extra": {"cost": 0.25}}],
+        "info": {"exit_status": "Submitted"}}"#;
+    std::fs::write(folder.path().join("t.traj.json"), trajectory).unwrap();
+    let replay = [
+        "replay",
+        "t.traj.json",
+        "--policy",
+        "no reserve",
+        "--format",
+        "csv",
+        "--quiet",
+    ];
+    let replayed = holdback(folder.path(), &replay);
+    assert!(replayed.status.success(), "{}", text(&replayed.stderr));
+    assert!(text(&replayed.stdout).contains("mini-swe-agent"));
+}
