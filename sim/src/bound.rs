@@ -10,8 +10,8 @@ use holdback_scenarios::script::Bill;
 use holdback_scenarios::{Policy, Scenario};
 
 /// The most by which a run can pass its money cap: the attempt in flight, what tools charge without
-/// any ledger counting it in time, what a ledger without price tiers does not see, what was spent
-/// before the run above the cap, and what kills make the run forget and pay again.
+/// any ledger counting it in time, what a ledger without price tiers does not see, and what kills make
+/// the run forget and pay again.
 ///
 /// `None` where there is no such bound, or none that is worth the name: without a money cap, a context
 /// window or an output cap; with usage that is not reported, checkpoints that are billed, or limits
@@ -31,8 +31,7 @@ pub fn overspend_bound(scenario: &Scenario, policy: &Policy) -> Option<Money> {
         0 => Money::ZERO,
         deaths => lost_by_a_kill(scenario, &rules, cap, attempt, tools)?.times(deaths),
     };
-    let before = (rules.already_spent - cap).or_zero();
-    Some(before + in_flight + tools + unseen_tier(&scenario.model, cap)? + forgotten)
+    Some(in_flight + tools + unseen_tier(&scenario.model, cap)? + forgotten)
 }
 
 /// What a policy's rules mean for the bound.
@@ -51,11 +50,10 @@ struct Rules {
     calls_at_risk: Option<i64>,
     /// Nothing is durable.
     forgets_all: bool,
-    already_spent: Money,
 }
 
 impl Rules {
-    /// `None` where the policy goes on spending past its cap.
+    /// `None` for limits that no engine accepts.
     fn of(policy: &Policy) -> Option<Rules> {
         match &policy.settings {
             Settings::RunLimits(settings) => {
@@ -73,7 +71,6 @@ impl Rules {
                     looks_after: tool_calls,
                     calls_at_risk: Some(1),
                     forgets_all: false,
-                    already_spent: Money::ZERO,
                 })
             }
             Settings::UsageLimits(settings) => Rules::of_usage_limits(policy, settings),
@@ -88,9 +85,6 @@ impl Rules {
         let grants = part("maxExtensions").unwrap_or(0);
         let granted = part("increment").unwrap_or(0).checked_mul(grants)?;
         let tool_calls = limit("maxToolCalls").and_then(|cap| cap.checked_add(granted));
-        let spent = settings
-            .budget
-            .map_or(0.0, |budget| budget.already_spent_usd);
         Some(Rules {
             family: Family::UsageLimits,
             attempts_past_cap: 1,
@@ -100,7 +94,6 @@ impl Rules {
             looks_after: None,
             calls_at_risk: limit("checkpointEveryToolCalls").or(tool_calls),
             forgets_all: false,
-            already_spent: Money::from_f64_rounded(spent)?,
         })
     }
 
@@ -115,9 +108,13 @@ impl Rules {
         let config = limits.compile(|_| Some(ToolId(0))).ok()?;
         let attempts = i64::from(config.attempts);
         let attempts_past_cap = match action {
-            OnExhausted::BlockTools => return None,
             OnExhausted::FinalTurn => 1 + attempts,
-            _ => 1,
+            // Tools cannot be blocked for money: that default means `error` here.
+            OnExhausted::Error
+            | OnExhausted::Stop
+            | OnExhausted::Canned
+            | OnExhausted::FinalTurnInside
+            | OnExhausted::BlockTools => 1,
         };
         let calls = limits.max_tool_calls.value();
         let tool_calls = calls
@@ -132,7 +129,6 @@ impl Rules {
             looks_after: Some(1),
             calls_at_risk: tool_calls,
             forgets_all: config.durable == Durability::None,
-            already_spent: Money::ZERO,
         })
     }
 }

@@ -71,9 +71,6 @@ fn policies() -> Vec<Policy> {
         policy(
             "family = \"usage_limits\"\nlimits = { maxToolCalls = 20, checkpointEveryToolCalls = 2 }\nbudget = { ceiling_usd = 0.2 }",
         ),
-        policy(
-            "family = \"usage_limits\"\nlimits = { maxToolCalls = 20 }\nbudget = { ceiling_usd = 0.2, already_spent_usd = 0.5 }",
-        ),
         caps(
             "max_cost_usd = \"0.20\", max_tool_calls = 20, on_exhausted = \"error\", check = \"after\"",
         ),
@@ -143,10 +140,6 @@ fn there_is_no_bound_where_the_spending_has_none() {
     };
     none(tool, &run_limits("max_tool_calls = 20"));
     none(tool, &run_limits("max_cost = \"0.20\""));
-    none(
-        tool,
-        &caps("max_cost_usd = \"0.20\", max_tool_calls = 20, on_exhausted = \"block_tools\""),
-    );
     none(&format!("reporting = {{ missing = 0.1 }}\n{tool}"), &capped);
     none(&format!("{tool}[kills]\nper_tool_call = 0.1\n"), &capped);
     none(
