@@ -245,7 +245,7 @@ measures! {
     UnreadResults "unread_results" "Unread results" Count Lower any
         Total(|g| Count(g.sums.unread_results)), "Tool results that no later billed request carried: paid for and never read.";
     OverspendBound "overspend_bound_usd" "Overspend bound" Usd Lower cap
-        OverspendBound, "The structural worst case: the largest single call, the largest uncounted tool cost and work repaid at the most kills.";
+        OverspendBound, "The structural worst case: the largest attempt in flight, the largest uncounted tool cost, what a ledger without price tiers does not see, and what the most kills make a run forget and pay again.";
     DeliveredRate "delivered_rate" "Delivered" Share Higher any
         Share { of: |g| Count(g.answered + g.partial), among: RUNS }, "Share of runs that delivered an answer or other text.";
     EvidenceEntries "evidence_entries_mean" "Evidence entries" Count Higher any

@@ -130,13 +130,13 @@ pub enum Demand {
 /// Chances of obeying each control; disobeying is acting as if not told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compliance {
-    /// Told to answer now.
+    /// Told to answer now (also by the drained turn of `usage_limits`).
     pub synthesis_only: Probability,
-    /// Offered no tool: writes an answer; else an empty turn.
+    /// Offered no tool: writes an answer; else an empty turn. A model that has enough answers anyway.
     pub tools_withheld: Probability,
     /// Told how much of the tool budget is left: from then on one call a turn.
     pub budget_notice: Probability,
-    /// Told that only finalization tools may run: proposes only those, then answers.
+    /// Told that only finalization tools may run: proposes only those, once, then answers.
     pub window: Probability,
 }
 
@@ -154,7 +154,7 @@ impl Default for Compliance {
 /// Habits of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Habits {
-    /// A proposed call repeats an earlier executed call.
+    /// A proposed call repeats an earlier one that ran or that the permission policy denied.
     pub repeat_call: Probability,
     /// Chance, after a novel result, of a `record_evidence` call in the next batch.
     pub record_evidence: Probability,
@@ -177,7 +177,8 @@ pub struct Faults {
     pub stall: Probability,
     /// The provider refuses for now.
     pub rate_limit: Probability,
-    /// Share of its input that a transient, permanent, protocol or rate-limited request is billed.
+    /// Share of its input that a transient, permanent, protocol or rate-limited request is billed, at
+    /// the prices that the whole would have had. Such a request leaves the cache as it was.
     pub billed: Probability,
     /// How many requests in a row a rate limit refuses; at least 1.
     pub storm: Quantity,

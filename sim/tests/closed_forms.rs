@@ -12,7 +12,7 @@ use common::{
 use holdback_scenarios::{Policy, Scenario};
 use holdback_sim::tally::{Event, RunRecord};
 
-const RUNS: u64 = 8_000;
+const RUNS: u64 = 5_000;
 /// Allowed distance between a measured mean and the truth, in standard errors. The seed is fixed, so a
 /// test that holds always holds; by chance alone one mean in 15,000 would be further away.
 const SE: f64 = 4.0;

@@ -140,7 +140,7 @@ fn obedient() -> impl Strategy<Value = Scenario> {
 
 /// Runs that a larger reserve loses.
 fn lost_by_more(scenario: &Scenario, policies: &[Policy]) -> Vec<(usize, usize)> {
-    let by_policy = records(scenario, policies, 40);
+    let by_policy = records(scenario, policies, 30);
     let mut lost = Vec::new();
     for (reserve, pair) in by_policy.windows(2).enumerate() {
         for (run, (less, more)) in pair[0].iter().zip(&pair[1]).enumerate() {
@@ -153,7 +153,7 @@ fn lost_by_more(scenario: &Scenario, policies: &[Policy]) -> Vec<(usize, usize)>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_larger_tool_call_reserve_never_answers_less(
@@ -235,7 +235,7 @@ fn paired_intervals_are_much_narrower_than_unpaired_ones() {
     for (measure, value) in measures {
         let mut ratios = Vec::new();
         for scenario in &study.scenarios {
-            let by_policy = records(scenario, &study.policies, 300);
+            let by_policy = records(scenario, &study.policies, 200);
             let values = |runs: &[RunRecord]| runs.iter().map(value).collect::<Vec<f64>>();
             let baseline = values(&by_policy[0]);
             for runs in &by_policy[1..] {
