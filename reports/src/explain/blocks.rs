@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdback_engine::Money;
+use holdback_engine::protocol::Micros;
 use holdback_sim::explain::{
     Decided, Event, Message, ModelCall, Resumed, Side, Timeline, ToolCall, What,
 };
@@ -393,7 +394,11 @@ fn because_of(decided: &Decided) -> String {
 }
 
 fn what_of(decided: &Decided, tools: &[&str]) -> String {
-    let verdict = decided.verdict.replace('_', " ");
+    let verdict = match decided.verdict {
+        "violation" => "rejected as a violation".to_owned(),
+        "loop" => "stopped as a loop".to_owned(),
+        other => other.replace('_', " "),
+    };
     match tools {
         [] => verdict,
         [tool] => format!("{tool} {verdict}"),
@@ -512,9 +517,9 @@ fn request(call: &ModelCall) -> String {
         "absent" => "no tools",
         _ => "window's tools",
     };
-    let took = duration(call.latency);
+    let took = lasting(", ", call.latency);
     format!(
-        "turn {}{attempt}, {tools}: {}, {took}",
+        "turn {}{attempt}, {tools}: {}{took}",
         call.turn,
         ending(call)
     )
@@ -539,17 +544,24 @@ fn ending(call: &ModelCall) -> String {
     }
 }
 
+/// A duration behind some words; recorded runs know none.
+fn lasting(before: &str, time: Micros) -> String {
+    match time {
+        0 => String::new(),
+        time => format!("{before}{}", duration(time)),
+    }
+}
+
 fn fate(call: &ToolCall) -> String {
     if call.stored {
         return format!("stored outcome taken over ({})", call.verdict);
     }
-    let took = duration(call.latency);
     let how = match (call.verdict, call.limiter) {
         ("succeeded", _) => match call.new_result {
-            Some(false) if !call.again => format!("ran {took}, nothing new"),
-            _ => format!("ran {took}"),
+            Some(false) if !call.again => format!("ran{}, nothing new", lasting(" ", call.latency)),
+            _ => format!("ran{}", lasting(" ", call.latency)),
         },
-        ("failed", _) => format!("failed after {took}"),
+        ("failed", _) => format!("failed{}", lasting(" after ", call.latency)),
         ("denied", None) => "denied by the permission policy".to_owned(),
         (verdict, Some(limiter)) => format!("{verdict} by {limiter}"),
         (verdict, None) => verdict.to_owned(),

@@ -157,3 +157,6 @@ impl Visitor for TellAll<'_, '_> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
