@@ -37,6 +37,11 @@ impl Axis {
         }
     }
 
+    /// Whether equal steps are equal factors.
+    pub(super) fn is_log(&self) -> bool {
+        self.log
+    }
+
     /// The position of a value, kept inside the axis.
     pub(super) fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.lo, self.hi);

@@ -30,12 +30,17 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
     }
     let area = Area::usual(HEIGHT);
     let (x, y) = axes_of(&points, area);
+    let x_title = if x.is_log() {
+        "cost per answer, USD (log scale)"
+    } else {
+        "cost per answer, USD"
+    };
     let front: Vec<&Point<'_>> = points.iter().filter(|point| point.on_front).collect();
     let listed = &front[..front.len().min(MOST_LISTED)];
     let body = html! {
         (frame::axes(
             area,
-            (&x, "cost per answer, USD", &usd),
+            (&x, x_title, &usd),
             (&y, "runs answered, % (bars: 95% intervals)", &|rate| format!("{:.0}", rate * 100.0)),
         ))
         (front_line(&front, &x, &y, area))

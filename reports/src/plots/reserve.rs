@@ -100,16 +100,16 @@ fn plot(
     );
     let height = area.bottom + 58.0 + drawn.len() as f64 * LINE;
     let (short, question) = match measure {
-        Measure::AnsweredRate => (
-            "answered",
-            "What does the size of the reserve do to answers?",
+        Measure::AnsweredRate => ("answered", format!("What does {kind} do to answers?")),
+        _ => (
+            "evidence",
+            format!("How much research does {kind} give up?"),
         ),
-        _ => ("evidence", "How much research does the reserve give up?"),
     };
     let slug = crate::numbers::slug(&kind.replace(['.', '_'], "-").to_lowercase());
     Some(Plot::new(
         format!("{id}-{short}-{slug}"),
-        question,
+        &question,
         text,
         height,
         body,
