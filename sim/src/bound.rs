@@ -3,6 +3,7 @@
 use holdback_engine::Money;
 use holdback_engine::caps::{self, Batch, Dimension, Durability, OnExhausted};
 use holdback_engine::protocol::ToolId;
+use holdback_engine::run_limits::UNLIMITED;
 use holdback_scenarios::policy::{CapsSettings, Family, Settings, UsageLimitsSettings};
 use holdback_scenarios::price::Price;
 use holdback_scenarios::scenario::{Kills, Model, TransportReported};
@@ -60,7 +61,7 @@ impl Rules {
                 let default = holdback_engine::run_limits::Limits::default().max_tool_calls;
                 let tool_calls = match policy.limits.get("max_tool_calls") {
                     None => Some(default),
-                    Some(limit) => limit.as_i64(),
+                    Some(limit) => limit.as_i64().filter(|calls| *calls != UNLIMITED),
                 };
                 Some(Rules {
                     family: Family::RunLimits,

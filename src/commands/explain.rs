@@ -22,6 +22,12 @@ use crate::failure::{Failure, Verdict, print};
 use crate::inputs;
 
 pub(super) fn run(args: &Explain) -> Result<Verdict, Failure> {
+    if args.scenario.is_some() && args.price.is_some() {
+        return Err(Failure::Usage(
+            "--price: found beside --scenario, expected --traces; a scenario has its own price"
+                .to_owned(),
+        ));
+    }
     let loader = inputs::loader(args.names.prices.as_deref())?;
     let study = inputs::named(&args.names, &loader)?;
     let policies = policies(args, &study, &loader)?;

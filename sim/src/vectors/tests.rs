@@ -42,8 +42,10 @@ const WORLD: &str = r#"
     novelty = 0.7
     error = 0.1
     denied = 0.1
+    parallel = true
     [[tools]]
     name = "fetch"
+    parallel = true
     latency_s = { dist = "lognormal", median = 3, p95 = 9 }
     result_tokens = 4000
 "#;
