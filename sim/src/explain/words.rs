@@ -61,10 +61,13 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
+/// What is left of an unlimited count is unlimited too: no run uses up so much.
+const BEYOND_ANY_RUN: i64 = i64::MAX / 2;
+
 pub(super) fn amount(quantity: Quantity) -> Amount {
     match quantity {
         Quantity::None => Amount::None,
-        Quantity::Count(i64::MAX) => Amount::Unlimited,
+        Quantity::Count(count) if count > BEYOND_ANY_RUN => Amount::Unlimited,
         Quantity::Count(count) => Amount::Count(count),
         Quantity::Money(money) if money >= Money::MAX => Amount::Unlimited,
         Quantity::Money(money) => Amount::Money(money),
@@ -331,6 +334,7 @@ mod tests {
     #[test]
     fn a_limit_that_nothing_reaches_is_no_number() {
         assert_eq!(amount(Quantity::Count(i64::MAX)), Amount::Unlimited);
+        assert_eq!(amount(Quantity::Count(i64::MAX - 41)), Amount::Unlimited);
         assert_eq!(amount(Quantity::Money(Money::MAX)), Amount::Unlimited);
         assert_eq!(amount(Quantity::Count(3)), Amount::Count(3));
     }

@@ -1,7 +1,7 @@
 //! Vectors of `run_limits`.
 
 use holdback_engine::protocol::{
-    Call, CallStatus, FaultKind, Finish, Micros, Signature, Status, Text, Usage,
+    Call, CallResult, CallStatus, FaultKind, Finish, Micros, Signature, Status, Text, Usage,
 };
 use holdback_engine::run_limits::Limits;
 use holdback_scenarios::policy::{RunLimitsRules, RunLimitsSettings, Settings};
@@ -31,6 +31,7 @@ pub(super) fn vector(context: &Context<'_>) -> Result<Value, LeftOut> {
     let mut names = CallNames {
         context,
         signatures: Numbered::new(),
+        texts: Vec::new(),
     };
     let attempts: Vec<Value> = script
         .attempts
@@ -105,6 +106,8 @@ fn seconds(time: Micros) -> f64 {
 struct CallNames<'c> {
     context: &'c Context<'c>,
     signatures: Numbered<Signature>,
+    /// Of each signature, in the order of its number.
+    texts: Vec<(&'static str, String)>,
 }
 
 impl CallNames<'_> {
@@ -136,19 +139,25 @@ impl CallNames<'_> {
 
     fn call(&mut self, call: &Call) -> Value {
         let number = self.signatures.of(call.raw_signature);
-        let failed = self
-            .context
-            .script
-            .result(call)
-            .is_some_and(|result| result.status == CallStatus::Failed);
-        let (name, args) = if self.context.script.is_denied(call) {
+        if number > self.texts.len() {
+            self.texts.push(self.text(call, number));
+        }
+        let (name, args) = &self.texts[number - 1];
+        json!({"id": id(call), "name": name, "args": args})
+    }
+
+    /// A text that brings the call's own outcome in the reference. A repetition with another outcome
+    /// keeps the text of the first, as it is the same call for the engine; `tool_results` tells.
+    fn text(&self, call: &Call, number: usize) -> (&'static str, String) {
+        let script = self.context.script;
+        let has_failed = |result: &CallResult| result.status == CallStatus::Failed;
+        if script.is_denied(call) {
             (DENIED, format!(r#"{{"path":"note-{number}"}}"#))
-        } else if failed {
+        } else if script.result(call).is_some_and(has_failed) {
             (KNOWN, format!(r#"{{"expression":"{number}/0"}}"#))
         } else {
             (KNOWN, format!(r#"{{"expression":"{number}+0"}}"#))
-        };
-        json!({"id": id(call), "name": name, "args": args})
+        }
     }
 }
 
