@@ -9,6 +9,7 @@
 
 pub mod check;
 pub mod csv;
+mod definition;
 pub mod explain;
 mod findings;
 pub mod folder;

@@ -1,5 +1,6 @@
 //! `report.md`: short enough for a comment on a pull request or the summary of a job.
 
+use crate::definition;
 use crate::measure::Measure;
 use crate::numbers::{arm, count, fixed, percent, points, usd};
 use crate::summary::{Cell, FindingKind, Scenario, Summary};
@@ -123,6 +124,7 @@ fn foot(summary: &Summary) -> String {
     for note in summary.notes.iter().chain(&summary.skipped) {
         text.push_str(&format!("- {}\n", escape(note)));
     }
+    text.push_str(&left_open(summary));
     text.push_str(&format!(
         "\n95% intervals; {} comparisons, paired run by run and corrected for their number (Holm, level {}). \
          Reproduce with Holdback {}:\n\n{}\n",
@@ -131,6 +133,23 @@ fn foot(summary: &Summary) -> String {
         escape(&summary.version),
         fenced(&summary.study.command),
     ));
+    text
+}
+
+/// The production defaults that held for what the policies leave open, folded.
+fn left_open(summary: &Summary) -> String {
+    let left_open = definition::left_open(&summary.policies);
+    if left_open.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "\n<details><summary>Defaults that held for what policies leave open</summary>\n\n"
+            .to_owned();
+    for (words, policies) in left_open {
+        let policies: Vec<String> = policies.into_iter().map(code).collect();
+        text.push_str(&format!("- {}: {}\n", policies.join(", "), escape(&words)));
+    }
+    text.push_str("\n</details>\n");
     text
 }
 

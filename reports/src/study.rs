@@ -56,9 +56,10 @@ pub struct PolicyInfo {
     pub name: String,
     /// `run_limits`, `usage_limits` or `caps`.
     pub family: String,
-    /// The policy as a file would hold it, with the defaults that took effect. Sizes of reserves are
-    /// read from its `limits`.
+    /// The policy as a file would hold it. Sizes of reserves are read from its `limits`.
     pub definition: Value,
+    /// What holds for the fields that it leaves open, laid out as `definition`.
+    pub defaults: Value,
 }
 
 /// A scenario of the study, with what was measured in it.

@@ -8,6 +8,7 @@ use holdback_scenarios::policy::Policy;
 use holdback_scenarios::{Scenario, Study};
 use holdback_sim::bound::overspend_bound;
 use holdback_sim::campaign::{Campaign, Listener, RunSet};
+use holdback_sim::policy::defaults;
 use holdback_sim::workload::Prepared;
 
 use crate::failure::Failure;
@@ -61,6 +62,7 @@ pub(crate) fn policy_info(policy: &Policy) -> PolicyInfo {
         name: policy.name.clone(),
         family: policy.family.as_str().to_owned(),
         definition: policy.document.clone(),
+        defaults: defaults(policy),
     }
 }
 

@@ -261,7 +261,7 @@ impl Config {
 }
 
 /// As in the client libraries that frameworks are built on: one try and two retries.
-const DEFAULT_ATTEMPTS: u32 = 3;
+pub(super) const DEFAULT_ATTEMPTS: u32 = 3;
 
 fn can_block_tools(dimension: Dimension, count_turns: CountTurns) -> bool {
     match dimension {

@@ -9,6 +9,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::Dimension;
+use super::config::DEFAULT_ATTEMPTS;
 use crate::Money;
 use crate::protocol::Micros;
 
@@ -86,6 +87,23 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The family's defaults, where neither a policy nor its preset says anything: no cap at all,
+    /// and every rule as its field describes it.
+    pub fn defaults() -> Limits {
+        Limits {
+            count_turns: Some(CountTurns::default()),
+            batch: Some(Batch::default()),
+            check: ByDimension::all(Check::default()),
+            on_exhausted: ByDimension::all(OnExhausted::default()),
+            durable: Some(Durability::default()),
+            attempts: Some(DEFAULT_ATTEMPTS),
+            count_tool_cost: Some(false),
+            cut_turn: Some(CutTurn::default()),
+            blank_answer: Some(BlankAnswer::default()),
+            ..Limits::default()
+        }
+    }
+
     /// These limits, with what they leave open taken from `base`; `preset` is not inherited.
     pub fn over(&self, base: &Limits) -> Limits {
         let mut max_calls_per_tool = base.max_calls_per_tool.clone();

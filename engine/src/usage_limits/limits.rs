@@ -470,7 +470,7 @@ impl Config {
 }
 
 /// Turns in a row without calls that end a run whose limits say nothing about them.
-const DEFAULT_NO_PROGRESS_TURNS: u64 = 3;
+pub const DEFAULT_NO_PROGRESS_TURNS: u64 = 3;
 
 fn micros(ms: u64) -> Micros {
     Micros::try_from(ms)

@@ -33,7 +33,7 @@ mod window;
 
 pub use checkpoint::Checkpoint;
 pub use guards::Exploration;
-pub use limits::{Config, Settings, UsageLimits};
+pub use limits::{Config, DEFAULT_NO_PROGRESS_TURNS, Settings, UsageLimits};
 pub use merge::{DEFAULT_MAX_TURNS, DEFAULT_STREAM_IDLE_TIMEOUT_MS, merge};
 pub use report::Report;
 pub use rule::Rule;

@@ -10,6 +10,7 @@ use holdback_sim::explain::{Divergence, Side, Timeline, What, first_difference};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::definition::in_words;
 use crate::numbers::{count, shell};
 use crate::table::Style;
 use blocks::{Block, blocks};
@@ -311,7 +312,7 @@ impl Told {
         };
         vec![
             Line::text(format!("Policy   {}", self.name()), Tone::Plain),
-            Line::hanging(9, format!("Limits   {}", settings(&self.definition))),
+            Line::hanging(9, format!("Limits   {}", in_words(&self.definition))),
             Line::text(format!("Outcome  {end}"), tone),
         ]
     }
@@ -375,42 +376,6 @@ impl Told {
             .into_iter()
             .map(|fact| Line::hanging(10, fact))
             .collect()
-    }
-}
-
-/// The definition of a policy on one line, without what names and describes it.
-fn settings(definition: &Value) -> String {
-    let Value::Object(fields) = definition else {
-        return definition.to_string();
-    };
-    let mut words = Vec::new();
-    for (name, value) in fields {
-        match (name.as_str(), value) {
-            ("name" | "summary" | "family" | "schema", _) => {}
-            ("limits", Value::Object(limits)) => {
-                words.extend(limits.iter().map(|(name, value)| setting(name, value)));
-            }
-            (name, value) => words.push(setting(name, value)),
-        }
-    }
-    if words.is_empty() {
-        return "the family's defaults".to_owned();
-    }
-    words.join(", ")
-}
-
-fn setting(name: &str, value: &Value) -> String {
-    match value {
-        Value::Null => format!("{name} unlimited"),
-        Value::String(text) => format!("{name} {text}"),
-        Value::Object(fields) => {
-            let inner: Vec<String> = fields
-                .iter()
-                .map(|(name, value)| setting(name, value))
-                .collect();
-            format!("{name} ({})", inner.join(", "))
-        }
-        other => format!("{name} {other}"),
     }
 }
 

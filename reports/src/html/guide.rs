@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::definition;
 use crate::measure::Measure;
 use crate::numbers::{count, slug};
 use crate::study::Kind;
@@ -79,16 +80,20 @@ pub(super) fn how_to_read() -> Markup {
     }
 }
 
-/// What each policy is, with the defaults that took effect.
+/// What each policy is, and the defaults that held for what it leaves open.
 pub(super) fn policies(summary: &Summary) -> Markup {
     html! {
         section aria-labelledby="policies" {
             h2 id="policies" { "Policies" }
-            p class="soft" { "With the defaults that took effect." }
+            p class="soft" { "As written, and the defaults that held for what is left open." }
             @for policy in &summary.policies {
                 details id={ "policy-" (slug(&policy.name)) } {
                     summary { (policy.name) " " span class="soft" { "(" (policy.family) ")" } }
                     pre { (serde_json::to_string_pretty(&policy.definition).unwrap_or_default()) }
+                    @let defaults = definition::defaults(policy);
+                    @if !defaults.is_empty() {
+                        p class="soft" { "Left open, so: " (defaults) "." }
+                    }
                 }
             }
         }

@@ -77,6 +77,7 @@ fn policies(result: &StudyResult) -> Vec<Policy> {
         name: info.name.clone(),
         family: info.family.clone(),
         definition: info.definition.clone(),
+        defaults: info.defaults.clone(),
     };
     result.policies.iter().map(policy).collect()
 }

@@ -93,8 +93,11 @@ pub struct Policy {
     pub name: String,
     /// `run_limits`, `usage_limits` or `caps`.
     pub family: String,
-    /// The policy as a file would hold it, with the defaults that took effect.
+    /// The policy as a file would hold it.
     pub definition: serde_json::Value,
+    /// What held for the fields that it leaves open, laid out as `definition`.
+    #[serde(default)]
+    pub defaults: serde_json::Value,
 }
 
 /// A scenario with its measures.

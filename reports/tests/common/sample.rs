@@ -185,6 +185,7 @@ fn shape(number: usize) -> Shape {
             name,
             family: family.to_owned(),
             definition,
+            defaults: json!({ "identical_calls": 5, "limits": { "max_tool_calls": 24 } }),
         },
         saves,
         breaks,

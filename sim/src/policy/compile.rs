@@ -91,7 +91,7 @@ pub fn compile(
         }
         Settings::Caps(settings) => {
             let configs = compiler.both(|limits| compiler.caps(limits, settings, names))?;
-            let resolved = compiler.caps_limits(&policy.limits, settings)?;
+            let resolved = compiler.resolved_caps(&policy.limits, settings)?;
             facts.money_cap = resolved.max_cost_usd.value().or(ledger.budget);
             facts.time_limit = resolved.max_time_s.value().map(|seconds| seconds.0);
             Engine::Caps(Box::new(configs))
@@ -104,6 +104,21 @@ pub fn compile(
         engine,
         checkpoint_cost: ledger.checkpoint_cost,
     })
+}
+
+/// The limits object of a `caps` policy with what stands beside it; the preset is not filled in yet.
+pub(super) fn caps_limits(
+    limits: &Limits,
+    settings: &CapsSettings,
+) -> Result<caps::Limits, serde_json::Error> {
+    let mut object = limits.clone();
+    if let Some(preset) = &settings.preset {
+        object.insert("preset".to_owned(), Value::String(preset.clone()));
+    }
+    if settings.count_tool_cost {
+        object.insert("count_tool_cost".to_owned(), Value::Bool(true));
+    }
+    serde_json::from_value(Value::Object(object))
 }
 
 struct Compiler<'p> {
@@ -294,21 +309,15 @@ impl Compiler<'_> {
         }))
     }
 
-    fn caps_limits(
+    fn resolved_caps(
         &self,
         limits: &Limits,
         settings: &CapsSettings,
     ) -> Result<caps::Limits, CompileError> {
-        let mut object = limits.clone();
-        if let Some(preset) = &settings.preset {
-            object.insert("preset".to_owned(), Value::String(preset.clone()));
-        }
-        if settings.count_tool_cost {
-            object.insert("count_tool_cost".to_owned(), Value::Bool(true));
-        }
-        let limits: caps::Limits = serde_json::from_value(Value::Object(object))
-            .map_err(|error| self.error("", error, "valid caps"))?;
-        limits.resolved().map_err(|invalid| self.first(&invalid))
+        caps_limits(limits, settings)
+            .map_err(|error| self.error("", error, "valid caps"))?
+            .resolved()
+            .map_err(|invalid| self.first(&invalid))
     }
 
     fn caps(
@@ -317,7 +326,7 @@ impl Compiler<'_> {
         settings: &CapsSettings,
         names: &mut ToolNames,
     ) -> Result<caps::Config, CompileError> {
-        let resolved = self.caps_limits(limits, settings)?;
+        let resolved = self.resolved_caps(limits, settings)?;
         let known = |name: &str| -> Option<ToolId> { Some(names.resolve(name).0) };
         resolved
             .compile(known)

@@ -2,6 +2,7 @@
 //! tally need.
 
 mod compile;
+mod defaults;
 mod names;
 
 use holdback_engine::Money;
@@ -13,6 +14,7 @@ use crate::luck::Chance;
 
 pub use compile::{CompileError, Ledger, compile};
 pub(crate) use compile::{doubles, run_limits_of};
+pub use defaults::defaults;
 pub use names::ToolNames;
 
 /// What a world and the tally know of a policy.
