@@ -136,7 +136,7 @@ fn verdicts(summary: &Summary) -> Markup {
             }
             @let others = crate::table::most_extreme(summary);
             @if !others.is_empty() {
-                h3 { "What else stands out" }
+                h2 .minor { "What else stands out" }
                 ul class="facts" {
                     @for (finding, more) in others {
                         li { (stated(finding, summary.scenarios.len() > 1, more)) }

@@ -122,6 +122,20 @@ fn the_page_loads_nothing_and_allows_only_its_own_script_and_style() {
 }
 
 #[test]
+fn no_heading_skips_a_level() {
+    let (_, page) = page();
+    let mut before = 0;
+    for (at, _) in page.match_indices("<h") {
+        let level = page[at + 2..].chars().next().and_then(|c| c.to_digit(10));
+        if let Some(level) = level {
+            assert!(level <= before + 1, "h{level} after h{before}");
+            before = level;
+        }
+    }
+    assert_eq!(before, 2);
+}
+
+#[test]
 fn every_plot_has_a_title_and_a_text_of_its_own() {
     let (_, page) = page();
     let plots = between(&page, "<svg class=\"plot\"", "</svg>");
