@@ -484,8 +484,20 @@ pub(crate) struct Schema {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchemaKind {
+    /// A workload
+    Scenario,
+    /// One way of setting the limits, or several
+    Policy,
+    /// Scenarios times policies
+    Study,
+    /// Model prices for --prices
+    Prices,
+    /// A line of recorded runs
+    Traces,
     /// `summary.json`
     Summary,
+    /// `manifest.json`
+    Manifest,
 }
 
 #[derive(Debug, Args)]
