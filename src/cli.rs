@@ -217,7 +217,12 @@ pub(crate) struct Size {
     pub(crate) study: Option<String>,
     /// Runs of each scenario that prove a recommendation, and at most that many of each candidate in
     /// the search
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        conflicts_with = "traces"
+    )]
     pub(crate) runs: u64,
     /// The master seed, from which the seeds of search and proof are derived
     #[arg(long, value_name = "S", default_value_t = 7)]

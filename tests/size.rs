@@ -253,6 +253,18 @@ fn recorded_runs_are_searched_in_one_half_and_prove_in_the_other() {
 }
 
 #[test]
+fn an_unknown_source_of_recorded_runs_is_named_with_the_nearest() {
+    let folder = folder("1");
+    recorded(folder.path(), 30);
+    let mut ask = ASK_RECORDED.to_vec();
+    ask.extend(["--source", "shpo"]);
+    let output = size(folder.path(), &ask);
+    assert_eq!(output.status.code(), Some(2));
+    let message = stderr(&output);
+    assert!(message.contains("did you mean `shop`?"), "{message}");
+}
+
+#[test]
 fn too_few_recorded_runs_say_how_many_a_proof_needs() {
     let folder = folder("1");
     recorded(folder.path(), 30);

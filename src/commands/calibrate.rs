@@ -81,7 +81,8 @@ fn observe(args: &Calibrate) -> Result<BTreeMap<String, Observed>, Failure> {
     Ok(sources)
 }
 
-fn unknown_source<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Failure {
+/// A label that none of the traces has.
+pub(super) fn unknown_source<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Failure {
     let known: Vec<&str> = known.collect();
     let expected = match known.as_slice() {
         [] => "traces with at least one run".to_owned(),

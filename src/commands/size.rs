@@ -196,6 +196,12 @@ fn recorded(args: &Size, policy: &Policy, loader: &Loader) -> Result<Worlds, Fai
         seed: args.seed,
     };
     let halves = question.halves()?;
+    if let Some(wanted) = &args.source
+        && !halves.sources.contains(wanted)
+    {
+        let known = halves.sources.iter().map(String::as_str);
+        return Err(super::calibrate::unknown_source(wanted, known));
+    }
     if !args.quiet {
         halves.remarks.iter().for_each(|text| remark(text));
     }

@@ -167,7 +167,11 @@ fn sensitivity(sizing: &Sizing) -> Table {
             "smallest that would do",
         ],
         rows: rows.collect(),
-        note: "From a quarter of the runs, and not proven.".to_owned(),
+        note: match sizing.recorded {
+            None => "From a quarter of the runs, and not proven.",
+            Some(_) => "From the searched half, and not proven.",
+        }
+        .to_owned(),
     }
 }
 

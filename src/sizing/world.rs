@@ -1,6 +1,6 @@
 //! What candidates are tried in: a scenario, or the recorded runs of a source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use holdback_engine::Money;
 use holdback_reports::study::{ScenarioInfo, Twin};
@@ -201,6 +201,8 @@ pub(crate) struct Halves {
     pub(crate) search: Vec<World>,
     /// What only the proof sees.
     pub(crate) proof: Vec<World>,
+    /// The labels of all sources, wanted or not.
+    pub(crate) sources: BTreeSet<String>,
     /// What was left out or should be known, one line each.
     pub(crate) remarks: Vec<String>,
 }
@@ -217,10 +219,14 @@ impl Question<'_> {
         let mut sources: BTreeMap<String, Vec<Record>> = BTreeMap::new();
         let mut left_out: BTreeMap<(String, LeftOut), u64> = BTreeMap::new();
         let mut remarks = Vec::new();
+        let mut labels = BTreeSet::new();
         for mut traces in self.traces {
             recorder.forget_names();
             while let Some(run) = traces.next_run()? {
                 let source = traces.names().get(run.source);
+                if !labels.contains(source) {
+                    labels.insert(source.to_owned());
+                }
                 if self.source.is_some_and(|wanted| wanted != source) {
                     continue;
                 }
@@ -254,6 +260,7 @@ impl Question<'_> {
         Ok(Halves {
             search,
             proof,
+            sources: labels,
             remarks,
         })
     }
