@@ -171,9 +171,22 @@ pub(crate) struct Size {
         required_unless_present = "traces"
     )]
     pub(crate) scenarios: Vec<String>,
-    /// Recorded runs instead of scenarios (not yet: calibrate a scenario from them first)
-    #[arg(long, value_name = "F", conflicts_with = "scenarios")]
+    /// Recorded runs instead of scenarios, in any format that `replay` reads: one half is searched, the
+    /// other proves; may be repeated
+    #[arg(long, value_name = "F", conflicts_with = "scenarios", num_args = 1..)]
     pub(crate) traces: Vec<PathBuf>,
+    /// Only the recorded runs of this source
+    #[arg(long, value_name = "LABEL", requires = "traces")]
+    pub(crate) source: Option<String>,
+    /// Whether recorded input tokens include the cached ones
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputTokens::Inclusive, requires = "traces")]
+    pub(crate) input_tokens: InputTokens,
+    /// Price of recorded turns without a cost, as in `replay`
+    #[arg(long, value_name = "MODEL|SPEC", requires = "traces")]
+    pub(crate) price: Option<String>,
+    /// Chance that the model of a recorded run obeys a control, as in `replay`
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "traces")]
+    pub(crate) compliance: f64,
     /// The limits to start from: a policy (name of the study, built-in name or file)
     #[arg(long, value_name = "P")]
     pub(crate) policy: String,
@@ -204,7 +217,12 @@ pub(crate) struct Size {
     pub(crate) study: Option<String>,
     /// Runs of each scenario that prove a recommendation, and at most that many of each candidate in
     /// the search
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        conflicts_with = "traces"
+    )]
     pub(crate) runs: u64,
     /// The master seed, from which the seeds of search and proof are derived
     #[arg(long, value_name = "S", default_value_t = 7)]
@@ -326,9 +344,13 @@ pub(crate) struct Explain {
     /// A scenario: a name of the study, a built-in name or a file
     #[arg(long, value_name = "S")]
     pub(crate) scenario: Option<String>,
-    /// Recorded runs as JSON lines, plain or gzip; the embedded sample without any file
+    /// Recorded runs in any format that `replay` reads, plain or gzip; the embedded sample without any
+    /// file
     #[arg(long, value_name = "F", num_args = 0..)]
     pub(crate) traces: Option<Vec<PathBuf>>,
+    /// Whether recorded input tokens include the cached ones, as in `replay`
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = InputTokens::Inclusive, requires = "traces")]
+    pub(crate) input_tokens: InputTokens,
     /// A policy: a name of the study, a built-in name or a file
     #[arg(long, value_name = "P")]
     pub(crate) policy: String,
@@ -484,8 +506,20 @@ pub(crate) struct Schema {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchemaKind {
+    /// A workload
+    Scenario,
+    /// One way of setting the limits, or several
+    Policy,
+    /// Scenarios times policies
+    Study,
+    /// Model prices for --prices
+    Prices,
+    /// A line of recorded runs
+    Traces,
     /// `summary.json`
     Summary,
+    /// `manifest.json`
+    Manifest,
 }
 
 #[derive(Debug, Args)]

@@ -146,3 +146,55 @@ fn replay_reads_the_same_formats() {
     assert!(replayed.status.success(), "{}", text(&replayed.stderr));
     assert!(text(&replayed.stdout).contains("mini-swe-agent"));
 }
+
+#[test]
+fn imports_hold_what_an_independent_count_finds_in_the_same_files() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports");
+    let folder = tempfile::tempdir().unwrap();
+    for (file, counted) in [
+        (
+            "mini-swe-agent.traj.json.gz",
+            "1 runs, 18 model calls, 18 tool calls (0 failed); tokens: input 111889, of them cached 68915, \
+             output 4748; USD 0.156707",
+        ),
+        (
+            "tau2.results.json.gz",
+            "5 runs, 43 model calls, 27 tool calls (0 failed); tokens: input 190364, of them cached 169728, \
+             output 2185; USD 0.0287232",
+        ),
+        (
+            "otlp.json.gz",
+            "5 runs, 43 model calls, 27 tool calls (0 failed); tokens: input 190364, of them cached not \
+             recorded, output 2185; USD not recorded",
+        ),
+    ] {
+        let traces = data.join(file);
+        let traces = traces.to_str().unwrap();
+        let done = holdback(folder.path(), &["calibrate", traces, "-o", "out"]);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        let report = text(&done.stdout);
+        assert!(report.contains(counted), "{report}");
+    }
+}
+
+#[test]
+fn explain_reads_the_same_formats() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports");
+    for (file, run, more) in [
+        ("mini-swe-agent.traj.json.gz", "sample-1", None),
+        ("tau2.results.json.gz", "simulation-3", None),
+        ("otlp.json.gz", "0", Some("input=0.4,output=1.6")),
+    ] {
+        let traces = data.join(file);
+        let mut args = vec!["explain", "--traces", traces.to_str().unwrap()];
+        args.extend(["--policy", "no reserve", "--run", run]);
+        args.extend(more.iter().flat_map(|price| ["--price", price]));
+        let told = holdback(data.as_path(), &args);
+        assert!(told.status.success(), "{}", text(&told.stderr));
+        assert!(
+            text(&told.stdout).contains("model call"),
+            "{}",
+            text(&told.stdout)
+        );
+    }
+}

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::numbers::sha256;
 use crate::summary::Summary;
 
+/// The JSON Schema of the file.
+pub const JSON_SCHEMA: &str = include_str!("manifest.schema.json");
+
 /// What is in a report folder. It holds no time stamp: the same study gives the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

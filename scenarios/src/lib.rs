@@ -14,6 +14,7 @@ pub mod policy;
 pub mod price;
 pub mod read;
 pub mod scenario;
+pub mod schema;
 pub mod script;
 pub mod study;
 pub mod trace;

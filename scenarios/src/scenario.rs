@@ -48,6 +48,8 @@ pub struct Scenario {
     pub budget: Option<Money>,
     /// The model and its provider.
     pub model: Model,
+    /// Kinds of runs, one of which is drawn for each run; without any all runs are as the model says.
+    pub kinds: Vec<Kind>,
     /// The tools that the run offers. Empty only in scripts, where every name is then known.
     pub tools: Vec<Tool>,
     /// Billed for each checkpoint written.
@@ -88,6 +90,8 @@ pub struct Model {
     /// cache-write price; a miss is billed at the cache-write price as a whole. `None` = nothing is
     /// cached, all input is billed at the input price.
     pub cache_hit: Option<Probability>,
+    /// Share of the previous request's input that a hit reads from the cache; the rest is written anew.
+    pub cache_hit_share: Probability,
     /// A pause longer than this since the previous request is always a miss; `None` = never.
     pub cache_ttl: Option<Micros>,
     /// As `cache_hit`, for a request that carries a control or withholds tools; the same unless given.
@@ -118,13 +122,39 @@ pub struct Model {
     pub spike: Spike,
 }
 
-/// How many successful, novel results the task needs.
+/// When the model has enough.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Demand {
-    /// The model never has enough.
+    /// Never.
     Endless,
-    /// As many as drawn.
+    /// With as many successful, novel results as drawn.
     Results(Quantity),
+    /// After as many planning turns as drawn, whatever they bring: what a record of a run tells.
+    Turns(Quantity),
+}
+
+/// A kind of run: in what its runs as wholes differ from others, beyond the luck of each call. What is
+/// `None` is as the model says; scales are finite and not negative.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kind {
+    /// Name, for people.
+    pub name: String,
+    /// Relative chance of being drawn; finite, not negative.
+    pub weight: f64,
+    /// When the model has enough.
+    pub demand: Option<Demand>,
+    /// Multiplies the visible output of planning turns.
+    pub output_scale: f64,
+    /// Multiplies the reasoning tokens.
+    pub reasoning_scale: f64,
+    /// Multiplies the results of all tools.
+    pub result_scale: f64,
+    /// Chance of a cache hit, under controls too unless the model tells these apart.
+    pub cache_hit: Option<Probability>,
+    /// Chance that a call repeats an earlier one.
+    pub repeat_call: Option<Probability>,
+    /// Chance that a run which has what it needs ends without a word instead of an answer.
+    pub gives_up: Option<Probability>,
 }
 
 /// Chances of obeying each control; disobeying is acting as if not told.
@@ -156,6 +186,11 @@ impl Default for Compliance {
 pub struct Habits {
     /// A proposed call repeats an earlier one that ran or that the permission policy denied.
     pub repeat_call: Probability,
+    /// Chance that a repeat copies the call that was repeated last, if there is one.
+    pub repeat_same: Probability,
+    /// Chance, drawn once a run, that the model, when it has what it needs, ends without a word. Told to
+    /// answer before, it answers.
+    pub gives_up: Probability,
     /// Chance, after a novel result, of a `record_evidence` call in the next batch.
     pub record_evidence: Probability,
 }

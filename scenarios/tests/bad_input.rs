@@ -151,6 +151,26 @@ fn a_wrong_scenario_is_refused_where_it_is_wrong() {
             &["built in"],
         ),
         ("[[tools]]\nname = \"search\"", "", &["no [[tools]]"]),
+        (
+            "demand = 3",
+            "demand = { turns = 3, turn = 4 }",
+            &["model.demand.turn", "did you mean `turns`?"],
+        ),
+        (
+            "[[tools]]\nname = \"search\"",
+            "[[tools]]\nname = \"search\"\n[[kinds]]\nweight = 2",
+            &["kinds[0]", "no `name`"],
+        ),
+        (
+            "[[tools]]\nname = \"search\"",
+            "[[tools]]\nname = \"search\"\n[[kinds]]\nname = \"k\"\nweight = 0",
+            &["only kinds of weight 0"],
+        ),
+        (
+            "[[tools]]\nname = \"search\"",
+            "[[tools]]\nname = \"search\"\n[[kinds]]\nname = \"k\"\ncache_hit = 0.5",
+            &["`cache_hit` of a kind alone"],
+        ),
         ("name = \"s\"", "", &["no `name`"]),
         ("name = \"s\"", "name = \"\"", &["not blank"]),
         (

@@ -65,6 +65,8 @@ pub mod run {
     pub const DEMAND: usize = 0;
     pub const FINAL_OUTPUT: usize = 1;
     pub const BASE_INPUT: usize = 2;
+    pub const KIND: usize = 3;
+    pub const GIVES_UP: usize = 4;
 }
 
 /// The key of all streams of one scenario under one seed.
@@ -202,6 +204,8 @@ pub mod purpose {
     /// From the word of a kill: whether the process dies behind the call's second execution; the
     /// third has the next number, and so on.
     pub const SECOND_EXECUTION: u32 = 3;
+    /// From the word that chooses which call is repeated: whether it is the one repeated last.
+    pub const REPEAT_SAME: u32 = 1;
 }
 
 /// The uniform in (0, 1) that a word stands for: the middle of its 2^-32 cell, so neither 0 nor 1.

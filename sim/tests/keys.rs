@@ -101,6 +101,32 @@ fn key(
     }
 }
 
+/// A key of one of two kinds of runs; `always` holds for that kind whether or not the key is turned.
+fn kind(
+    key: &'static str,
+    (off, on): (&str, &str),
+    always: &str,
+    with: &[(&str, &str)],
+    policy: Policy,
+    measure: Measure,
+    moves: Moves,
+) -> Case {
+    let turned = |value: &str| {
+        let mut keys = vec!["name = \"k\""];
+        keys.extend([value, always].into_iter().filter(|key| !key.is_empty()));
+        let kinds = format!("[{{ {} }}, {{ name = \"other\" }}]", keys.join(", "));
+        drawn(&[with, &[("kinds", &kinds)]].concat())
+    };
+    Case {
+        key,
+        off: turned(off),
+        on: turned(on),
+        policy,
+        measure,
+        moves,
+    }
+}
+
 /// A key of a scripted scenario, with both texts written out.
 fn script(
     key: &'static str,
@@ -411,6 +437,102 @@ fn model_cases() -> Vec<Case> {
         key(
             "model.habits.repeat_call",
             ("", "0.5"),
+            &[("model.demand", "\"endless\"")],
+            usage_limits("maxToolCalls = 20"),
+            evidence,
+            Down,
+        ),
+        key(
+            "model.habits.repeat_same",
+            ("0", "1"),
+            &[("model.demand", "20"), ("model.habits.repeat_call", "0.3")],
+            run_limits("max_steps = 100, max_model_calls = 100, max_tool_calls = 100"),
+            answered,
+            Down,
+        ),
+        key(
+            "model.habits.gives_up",
+            ("0", "1"),
+            &[],
+            free(),
+            answered,
+            FromTo(1.0, 0.0),
+        ),
+        key(
+            "model.cache_hit_share",
+            ("1", "0.5"),
+            &[("model.cache_hit", "1")],
+            free(),
+            cached,
+            Down,
+        ),
+        kind(
+            "kinds.gives_up",
+            ("", "gives_up = 1"),
+            "",
+            &[],
+            free(),
+            answered,
+            Down,
+        ),
+        kind(
+            "kinds.weight",
+            ("weight = 0", "weight = 3"),
+            "demand = 2",
+            &[],
+            free(),
+            evidence,
+            Down,
+        ),
+        kind(
+            "kinds.demand",
+            ("", "demand = 3"),
+            "",
+            &[],
+            free(),
+            evidence,
+            Down,
+        ),
+        kind(
+            "kinds.output_scale",
+            ("", "output_scale = 2"),
+            "weight = 1e6",
+            &[],
+            free(),
+            output,
+            Up,
+        ),
+        kind(
+            "kinds.reasoning_scale",
+            ("", "reasoning_scale = 2"),
+            "",
+            &[("model.reasoning_tokens", "10")],
+            free(),
+            reasoning,
+            Up,
+        ),
+        kind(
+            "kinds.result_scale",
+            ("", "result_scale = 0.5"),
+            "",
+            &[],
+            free(),
+            input,
+            Down,
+        ),
+        kind(
+            "kinds.cache_hit",
+            ("", "cache_hit = 1"),
+            "",
+            &[("model.cache_hit", "0")],
+            free(),
+            cached,
+            Up,
+        ),
+        kind(
+            "kinds.repeat_call",
+            ("", "repeat_call = 0.5"),
+            "",
             &[("model.demand", "\"endless\"")],
             usage_limits("maxToolCalls = 20"),
             evidence,
@@ -985,7 +1107,8 @@ fn turning_a_key_alone_moves_its_measure_as_documented() {
 }
 
 /// Tables, whose keys have entries of their own.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 17] = [
+    "kinds",
     "model",
     "model.price",
     "model.long_context",
@@ -1004,7 +1127,7 @@ const TABLES: [&str; 16] = [
     "",
 ];
 /// Keys that say what a scenario is and not what happens in it; the name has a test of its own.
-const SAID: [&str; 4] = ["schema", "name", "summary", "source"];
+const SAID: [&str; 5] = ["schema", "name", "summary", "source", "kinds.name"];
 
 /// The keys that the reader of a table knows, as it tells whoever gives one that it does not know.
 fn known_keys(table: &str) -> Vec<String> {
@@ -1016,6 +1139,7 @@ fn known_keys(table: &str) -> Vec<String> {
             let long = format!("model.long_context = {{ above_tokens = 9, {UNKNOWN} }}");
             drawn(&long)
         }
+        "kinds" => drawn(&format!("kinds = [{{ name = \"k\", {UNKNOWN} }}]")),
         "tools" => format!("model.demand = 1\ntools = [{{ name = \"t\", {UNKNOWN} }}]\n"),
         "turn" => format!("turn = [{{ answer = \"a\", {UNKNOWN} }}]\n"),
         "closing" => {
@@ -1245,6 +1369,31 @@ mod turns {
         let text = drawn(&[("tools.novelty", "0")]);
         let run = record(&scenario(&text), &run_limits("max_steps = 5"));
         assert_eq!((run.evidence, run.tool_calls), (0, 5));
+    }
+
+    #[test]
+    fn a_demand_of_turns_is_met_by_turns_whatever_they_bring() {
+        let text = drawn(&[
+            ("model.demand", "{ turns = 4 }"),
+            ("model.batch", "3"),
+            ("tools.novelty", "0"),
+        ]);
+        let run = record(&scenario(&text), &free());
+        assert_eq!(run.outcome, Outcome::Answered);
+        assert_eq!((run.steps, run.tool_calls, run.evidence), (5, 12, 0));
+    }
+
+    #[test]
+    fn kinds_of_runs_are_drawn_by_their_weights() {
+        let kinds = "[{ name = \"short\", weight = 1, demand = 1 }, { name = \"long\", weight = 3, demand = 5 }]";
+        let text = drawn(&[("kinds", kinds)]);
+        let runs = 2000;
+        let evidence = tally(&scenario(&text), &free(), runs).sums.evidence as f64 / runs as f64;
+        // 1/4 x 1 + 3/4 x 5, with a standard deviation of 4 sqrt(3/16) a run.
+        assert!(
+            (evidence - 4.0).abs() < 4.0 * 1.74 / (runs as f64).sqrt(),
+            "{evidence}"
+        );
     }
 
     #[test]

@@ -81,7 +81,8 @@ fn observe(args: &Calibrate) -> Result<BTreeMap<String, Observed>, Failure> {
     Ok(sources)
 }
 
-fn unknown_source<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Failure {
+/// A label that none of the traces has.
+pub(super) fn unknown_source<'n>(wanted: &str, known: impl Iterator<Item = &'n str>) -> Failure {
     let known: Vec<&str> = known.collect();
     let expected = match known.as_slice() {
         [] => "traces with at least one run".to_owned(),
@@ -122,15 +123,15 @@ fn report(label: &str, path: &Path, totals: Totals, scenario: &Calibrated) -> St
     let mut text = format!("{label} -> {}\n", path.display());
     let _ = writeln!(
         text,
-        "{} runs, {} model calls, {} tool calls ({} failed); tokens: {} input ({} cached), {} output; {} USD",
+        "{} runs, {} model calls, {} tool calls ({} failed); tokens: input {}, of them cached {}, output {}; USD {}",
         totals.runs,
         totals.turns,
         totals.calls,
         totals.errors,
-        totals.input_tokens,
-        totals.cached_tokens,
-        totals.output_tokens,
-        totals.cost
+        recorded(totals.input_tokens),
+        recorded(totals.cached_tokens),
+        recorded(totals.output_tokens),
+        recorded(totals.cost)
     );
     if let Some(found) = &scenario.price {
         let _ = writeln!(
@@ -147,8 +148,8 @@ fn report(label: &str, path: &Path, totals: Totals, scenario: &Calibrated) -> St
         .unwrap_or(0);
     let _ = writeln!(
         text,
-        "{:width$}  {:17}  {:>7}  {:>5}  {:>6}  {:>15}  {:>15}  {:>15}  {:>15}",
-        "quantity", "kept as", "n", "ks", "moved", "mean data/fit", "p50", "p90", "p99"
+        "{:width$}  {:17}  {:>7}  {:>5}  {:>6}  {:>13}  {:>13}  {:>13}  {:>13}  {:>13}",
+        "quantity", "kept as", "n", "ks", "moved", "mean data/fit", "p10", "p50", "p90", "p99"
     );
     for row in &scenario.rows {
         text += &line(row, width);
@@ -168,9 +169,14 @@ fn line(row: &FitRow, width: usize) -> String {
     );
     for (data, fitted) in row.values {
         let pair = format!("{}/{}", short(data), short(fitted));
-        let _ = write!(text, "  {pair:>15}");
+        let _ = write!(text, "  {pair:>13}");
     }
     text + "\n"
+}
+
+/// A sum, which is not the same as 0 where nothing was recorded.
+fn recorded(sum: Option<impl std::fmt::Display>) -> String {
+    sum.map_or_else(|| "not recorded".to_owned(), |sum| sum.to_string())
 }
 
 /// Few digits, for reading.

@@ -1,13 +1,11 @@
 //! `holdback explain`: one run, event by event, under one policy or two.
 
-use std::io::BufRead;
-
 use holdback_reports::explain::{Explained, Subject};
 use holdback_reports::table::Style;
+use holdback_scenarios::import::Traces;
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::price::Price;
 use holdback_scenarios::read::{self, Loader};
-use holdback_scenarios::trace::Reader;
 use holdback_scenarios::{FileError, Study, library};
 use holdback_sim::explain::{Timeline, tell, tell_prepared};
 use holdback_sim::luck::LuckKey;
@@ -136,10 +134,10 @@ fn recorded(
     let mut search = Search::new(args, names, price);
     let traces = args.traces.as_deref().unwrap_or_default();
     if traces.is_empty() {
-        search.read(library::sample_runs())?;
+        search.read(library::sample_runs().into())?;
     }
     for path in traces {
-        search.read(Reader::open(path)?)?;
+        search.read(Traces::open(path, args.input_tokens.into())?)?;
     }
     let (names, found) = search.only_one()?;
     let seed = args.seed.unwrap_or(REPLAY_SEED);
@@ -192,7 +190,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn read<R: BufRead>(&mut self, mut reader: Reader<R>) -> Result<(), Failure> {
+    fn read(&mut self, mut reader: Traces) -> Result<(), Failure> {
         self.recorder.forget_names();
         while let Some(run) = reader.next_run()? {
             let source = reader.names().get(run.source).to_owned();

@@ -169,6 +169,7 @@ impl<'a> Setting<'a> {
         {
             words.push(format!("--policy-file {}", shell(file)));
         }
+        words.extend(args.input_tokens.option());
         words.extend(self.how_played());
         words.join(" ")
     }

@@ -7,7 +7,8 @@ use holdback_reports::manifest::Manifest;
 use holdback_reports::numbers::shell;
 use holdback_reports::plots;
 use holdback_reports::summary::Summary;
-use holdback_scenarios::library;
+use holdback_scenarios::policy::Policy;
+use holdback_scenarios::{Loader, Scenario, library, read};
 use serde::Serialize;
 
 use crate::cli::Size;
@@ -22,23 +23,19 @@ use crate::sizing::lab::Bench;
 use crate::sizing::report::{Outcome, Sizing};
 use crate::sizing::solve::{Problem, solve};
 use crate::sizing::text::{Page, render};
+use crate::sizing::world::{self, Question, World};
 
 const DEFAULT_TARGET: f64 = 0.99;
 
 pub(super) fn run(args: &Size) -> Result<Verdict, Failure> {
-    if !args.traces.is_empty() {
-        return Err(Failure::Usage(
-            "--traces: found recorded runs, expected --scenario: their number is fixed, so no fresh ones are \
-             left for a proof; calibrate a scenario from them and size that"
-                .to_owned(),
-        ));
-    }
     let loader = inputs::loader(args.prices.as_deref())?;
     let mut study = match &args.study {
         Some(name) => loader.study(name)?,
         None => library::default_study(),
     };
-    inputs::select_scenarios(&mut study, &args.scenarios, &loader)?;
+    if args.traces.is_empty() {
+        inputs::select_scenarios(&mut study, &args.scenarios, &loader)?;
+    }
     let policy = inputs::one_policy("--policy", &args.policy, &study.policies, &loader)?;
     let axes = args
         .vary
@@ -48,7 +45,11 @@ pub(super) fn run(args: &Size) -> Result<Verdict, Failure> {
     distinct(&axes)?;
     let goal = goal(args)?;
     let grid = Grid::new(&policy, axes)?;
-    check_runs(args, &goal, study.scenarios.len())?;
+    let worlds = match args.traces.as_slice() {
+        [] => Worlds::drawn(&study.scenarios, args.runs),
+        _ => recorded(args, &policy, &loader)?,
+    };
+    check_runs(args, &goal, &worlds)?;
     let threads = inputs::threads(args.threads)?;
     let folder = args
         .out
@@ -58,11 +59,12 @@ pub(super) fn run(args: &Size) -> Result<Verdict, Failure> {
     progress::catch_interrupts();
     let progress = Progress::new(0, args.quiet);
     let problem = Problem {
-        scenarios: &study.scenarios,
+        search: &worlds.search,
+        proof: worlds.proof.as_ref().unwrap_or(&worlds.search),
         policy: &policy,
         grid: &grid,
         goal,
-        runs: args.runs,
+        runs: worlds.runs,
         seed: args.seed,
         command: command(args),
         bench: Bench {
@@ -144,9 +146,77 @@ fn amount(text: &str) -> Result<Money, Failure> {
         })
 }
 
+/// Where candidates are tried.
+struct Worlds {
+    search: Vec<World>,
+    /// `None`: in the same worlds on other luck.
+    proof: Option<Vec<World>>,
+    /// The most runs of a candidate in a world.
+    runs: u64,
+}
+
+impl Worlds {
+    fn drawn(scenarios: &[Scenario], runs: u64) -> Worlds {
+        let drawn = |scenario: &Scenario| World::Drawn(Box::new(scenario.clone()));
+        Worlds {
+            search: scenarios.iter().map(drawn).collect(),
+            proof: None,
+            runs,
+        }
+    }
+
+    /// The fewest runs of a proof.
+    fn proof_runs(&self) -> u64 {
+        let proof = self.proof.iter().flatten();
+        proof
+            .map(|world| world.runs(self.runs))
+            .min()
+            .unwrap_or(self.runs)
+    }
+}
+
+/// Recorded runs, one half to search in and one to prove in.
+fn recorded(args: &Size, policy: &Policy, loader: &Loader) -> Result<Worlds, Failure> {
+    if !(0.0..=1.0).contains(&args.compliance) {
+        return Err(Failure::Usage(format!(
+            "--compliance: found {}, expected a probability from 0 to 1",
+            args.compliance
+        )));
+    }
+    let price = match &args.price {
+        None => None,
+        Some(spec) => Some(read::price_spec(spec, loader.prices())?.price),
+    };
+    let question = Question {
+        traces: world::open(&args.traces, args.input_tokens.into())?,
+        source: args.source.as_deref(),
+        price,
+        compliance: args.compliance,
+        policy,
+        seed: args.seed,
+    };
+    let halves = question.halves()?;
+    if let Some(wanted) = &args.source
+        && !halves.sources.contains(wanted)
+    {
+        let known = halves.sources.iter().map(String::as_str);
+        return Err(super::calibrate::unknown_source(wanted, known));
+    }
+    if !args.quiet {
+        halves.remarks.iter().for_each(|text| remark(text));
+    }
+    let runs = halves.search.iter().map(|world| world.runs(0)).min();
+    Ok(Worlds {
+        runs: runs.unwrap_or(0),
+        search: halves.search,
+        proof: Some(halves.proof),
+    })
+}
+
 /// So few runs that even flawless ones prove nothing are a question without an answer.
-fn check_runs(args: &Size, goal: &Goal, scenarios: usize) -> Result<(), Failure> {
+fn check_runs(args: &Size, goal: &Goal, worlds: &Worlds) -> Result<(), Failure> {
     inputs::check_runs(args.runs)?;
+    let scenarios = worlds.search.len();
     let tests = goal.requirements().len() * scenarios;
     let error = error_of_test(goal.confidence, 1, tests);
     let strictest = match goal.max_overspend_p99_usd {
@@ -154,6 +224,15 @@ fn check_runs(args: &Size, goal: &Goal, scenarios: usize) -> Result<(), Failure>
         None => goal.target,
     };
     let fewest = fewest_runs(strictest, error);
+    if worlds.proof.is_some() && worlds.proof_runs() < fewest {
+        return Err(Failure::Usage(format!(
+            "--traces: found {} recorded runs that can be played in the smallest source, expected at least {}: \
+             half of them search and the other half cannot prove this target at this confidence, even if all \
+             are answered; ask for less, or calibrate a scenario and size that",
+            worlds.runs + worlds.proof_runs(),
+            2 * fewest
+        )));
+    }
     if args.runs < fewest {
         return Err(Failure::Usage(format!(
             "--runs: found {}, expected at least {fewest}: fewer cannot prove this target in {scenarios} \
@@ -184,6 +263,15 @@ fn command(args: &Size) -> String {
     for scenario in &args.scenarios {
         option("--scenario", Some(scenario.clone()));
     }
+    for traces in &args.traces {
+        option("--traces", Some(shown(traces)));
+    }
+    option("--source", args.source.clone());
+    option("--price", args.price.clone());
+    option(
+        "--compliance",
+        (args.compliance != 1.0).then(|| args.compliance.to_string()),
+    );
     option("--policy", Some(args.policy.clone()));
     for vary in &args.vary {
         option("--vary", Some(vary.clone()));
@@ -196,8 +284,11 @@ fn command(args: &Size) -> String {
     option("--max-cost-increase", number(args.max_cost_increase));
     option("--confidence", number(Some(args.confidence)));
     option("--prices", args.prices.as_deref().map(shown));
-    option("--runs", Some(args.runs.to_string()));
+    if args.traces.is_empty() {
+        option("--runs", Some(args.runs.to_string()));
+    }
     option("--seed", Some(args.seed.to_string()));
+    words.extend(args.input_tokens.option());
     words.join(" ")
 }
 

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use holdback_engine::Money;
+use holdback_scenarios::Study;
 use holdback_scenarios::policy::Policy;
-use holdback_scenarios::{Scenario, Study};
 use holdback_sim::campaign::{Campaign, Listener, Row, RunSet};
 use holdback_sim::tally::{Outcome, PICOS_PER_HISTOGRAM_UNIT, Tally};
-use holdback_sim::workload::Prepared;
 
 use super::goal::{Goal, Reached, Score};
 use super::grid::Grid;
 use super::search::Trials;
+use super::world::World;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
 
@@ -26,32 +26,31 @@ pub(crate) struct Bench<'b> {
 }
 
 impl Bench<'_> {
-    /// Runs policies in a scenario, the first of them being the baseline.
+    /// Runs policies in a world, the first of them being the baseline.
     ///
     /// # Errors
-    /// If a policy cannot be used with the scenario, or the user interrupts.
+    /// If a policy cannot be used there, or the user interrupts.
     pub(crate) fn campaign(
         &self,
-        scenario: &Scenario,
+        world: &World,
         policies: &[Policy],
         seed: u64,
         runs: RunSet,
     ) -> Result<Campaign, Failure> {
-        self.listened(scenario, policies, seed, runs, self.progress)
+        self.listened(world, policies, seed, runs, self.progress)
     }
 
     fn listened(
         &self,
-        scenario: &Scenario,
+        world: &World,
         policies: &[Policy],
         seed: u64,
         runs: RunSet,
         listener: &dyn Listener,
     ) -> Result<Campaign, Failure> {
-        self.progress.scenario(&scenario.name);
+        self.progress.scenario(world.name());
         self.progress.extend(runs.count * policies.len() as u64);
-        let prepared = Prepared::new(scenario, policies, seed)?;
-        let campaign = prepared.campaign(0, runs, self.threads, listener);
+        let campaign = world.campaign(policies, seed, runs, self.threads, listener)?;
         if progress::interrupted() {
             return Err(Failure::Interrupted("nothing was recommended".to_owned()));
         }
@@ -62,7 +61,7 @@ impl Bench<'_> {
 /// Candidates in scenarios under one seed.
 pub(crate) struct Lab<'l> {
     pub(crate) bench: Bench<'l>,
-    pub(crate) scenarios: &'l [Scenario],
+    pub(crate) worlds: &'l [World],
     pub(crate) grid: &'l Grid,
     pub(crate) goal: Goal,
     pub(crate) seed: u64,
@@ -75,14 +74,14 @@ pub(crate) struct Lab<'l> {
 impl<'l> Lab<'l> {
     pub(crate) fn new(
         bench: Bench<'l>,
-        scenarios: &'l [Scenario],
+        worlds: &'l [World],
         grid: &'l Grid,
         goal: Goal,
         seed: u64,
     ) -> Lab<'l> {
         Lab {
             bench,
-            scenarios,
+            worlds,
             grid,
             goal,
             seed,
@@ -101,7 +100,7 @@ impl<'l> Lab<'l> {
         let base = std::slice::from_ref(&self.grid.base);
         let campaign = self
             .bench
-            .campaign(&self.scenarios[scenario], base, self.seed, runs)?;
+            .campaign(&self.worlds[scenario], base, self.seed, runs)?;
         self.spent += runs.count;
         let groups = groups(&campaign.cells[0].tally);
         self.bases.insert((scenario, runs.first), groups.clone());
@@ -111,7 +110,7 @@ impl<'l> Lab<'l> {
 
 impl Trials for Lab<'_> {
     fn scenarios(&self) -> usize {
-        self.scenarios.len()
+        self.worlds.len()
     }
 
     fn candidates(&self) -> usize {
@@ -131,7 +130,7 @@ impl Trials for Lab<'_> {
         let policy = std::slice::from_ref(&self.grid.candidates[candidate].policy);
         let campaign =
             self.bench
-                .listened(&self.scenarios[scenario], policy, self.seed, runs, &hits)?;
+                .listened(&self.worlds[scenario], policy, self.seed, runs, &hits)?;
         self.spent += runs.count;
         let mut score = score(&campaign.cells[0].tally, &base, &self.goal);
         score.hits = hits
@@ -176,19 +175,13 @@ fn units(money: Money) -> u64 {
 }
 
 /// A study of some policies, as the summaries of reports want it; the first one is the baseline.
-pub(crate) fn study(
-    name: &str,
-    scenarios: &[Scenario],
-    policies: Vec<Policy>,
-    seed: u64,
-    runs: u64,
-) -> Study {
+pub(crate) fn study(name: &str, policies: Vec<Policy>, seed: u64, runs: u64) -> Study {
     Study {
         name: name.to_owned(),
         summary: None,
         seed,
         runs,
-        scenarios: scenarios.to_vec(),
+        scenarios: Vec::new(),
         policies,
         skipped: Vec::new(),
         baseline: 0,

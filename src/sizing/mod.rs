@@ -6,7 +6,7 @@
 //! - [`axis`]: a field and the values that it may take; [`grid`]: the policies that they make;
 //! - [`goal`]: what is asked for, and whether some runs show it;
 //! - [`search`]: which candidate is the first to show it, in as few runs as possible (pure);
-//! - [`lab`]: the runs themselves;
+//! - [`world`]: where candidates are tried, drawn or recorded; [`lab`]: the runs themselves;
 //! - [`seeds`]: the luck of search, proof and what comes after;
 //! - [`solve`]: search, proof, and the picture around the result;
 //! - [`closing`]: what the closing call costs, from first principles;
@@ -22,3 +22,4 @@ pub(crate) mod search;
 pub(crate) mod seeds;
 pub(crate) mod solve;
 pub(crate) mod text;
+pub(crate) mod world;

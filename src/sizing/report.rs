@@ -21,6 +21,9 @@ pub(crate) struct Sizing {
     pub(crate) seed: u64,
     /// Runs of each scenario in a proof, and the most of a candidate in the search.
     pub(crate) runs: u64,
+    /// Where runs are recorded: how many the search and the proof have, over all sources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) recorded: Option<Halves>,
     /// The policy that was started from, and its family.
     pub(crate) policy: String,
     /// Its family.
@@ -50,6 +53,15 @@ pub(crate) struct Sizing {
     pub(crate) closing_call: Vec<ClosingCost>,
     /// What it took.
     pub(crate) spent: Spent,
+}
+
+/// Recorded runs, parted at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Halves {
+    /// Runs that the search plays.
+    pub(crate) search: u64,
+    /// Runs that only the proof and the tables play.
+    pub(crate) proof: u64,
 }
 
 /// Whether there is a recommendation.

@@ -4,10 +4,7 @@ use holdback_engine::Money;
 use holdback_reports::measure::Measure;
 use holdback_reports::stats::proportion::exact_lower;
 use holdback_reports::summary::{Cell, Summary};
-use holdback_scenarios::Scenario;
 use holdback_scenarios::policy::Policy;
-use holdback_scenarios::price::Price;
-use holdback_scenarios::scenario::Probability;
 use holdback_sim::campaign::{Campaign, RunSet};
 
 use super::closing;
@@ -15,12 +12,13 @@ use super::goal::{Goal, Requirement, Score, Standing, error_of_test};
 use super::grid::Grid;
 use super::lab::{self, Bench, Lab};
 use super::report::{
-    Curse, Expected, FieldValue, FrontierRow, Measured, Outcome, ProofStep, SensitivityRow, Sizing,
-    Spent,
+    Curse, Expected, FieldValue, FrontierRow, Halves, Measured, Outcome, ProofStep, SensitivityRow,
+    Sizing, Spent,
 };
 use super::search::{Lack, Method, Search};
 use super::seeds::{Purpose, derive};
-use crate::commands::study::{Setting, scenario_info};
+use super::world::World;
+use crate::commands::study::Setting;
 use crate::failure::Failure;
 
 /// Steps of a proof: after so many candidates that fresh luck did not bear out, the goal counts as
@@ -33,7 +31,10 @@ const ROUGHER: u64 = 4;
 
 /// A question.
 pub(crate) struct Problem<'p> {
-    pub(crate) scenarios: &'p [Scenario],
+    /// Where the search tries candidates.
+    pub(crate) search: &'p [World],
+    /// Where they are proved: the same scenarios, or the runs that the search does not see.
+    pub(crate) proof: &'p [World],
     pub(crate) policy: &'p Policy,
     pub(crate) grid: &'p Grid,
     pub(crate) goal: Goal,
@@ -82,13 +83,14 @@ pub(crate) fn solve(problem: &Problem<'_>) -> Result<(Sizing, Summary), Failure>
         command: problem.command.clone(),
         seed: problem.seed,
         runs: problem.runs,
+        recorded: halves(problem),
         policy: problem.policy.name.clone(),
         family: policy.family.as_str().to_owned(),
         goal: problem.goal,
         verdict: match found.lack {
             None => Outcome::Recommended,
             Some(lack) => Outcome::Infeasible {
-                scenario: problem.scenarios[lack.scenario].name.clone(),
+                scenario: problem.search[lack.scenario].name().to_owned(),
                 binding: lack.requirement,
                 only_in_search: found.only_in_search,
             },
@@ -105,13 +107,25 @@ pub(crate) fn solve(problem: &Problem<'_>) -> Result<(Sizing, Summary), Failure>
             method: found.method,
             candidates: grid.candidates.len() as u64,
             search: found.search_runs,
-            full_grid: (grid.candidates.len() * problem.scenarios.len()) as u64 * problem.runs,
+            full_grid: (grid.candidates.len() * problem.search.len()) as u64 * problem.runs,
             proof: found.proof_runs,
             picture: frontier_runs + sensitivity_runs,
         },
         proof: found.steps,
     };
     Ok((sizing, frontier_summary))
+}
+
+fn halves(problem: &Problem<'_>) -> Option<Halves> {
+    let is_drawn = problem
+        .search
+        .iter()
+        .all(|world| world.scenario().is_some());
+    let runs = |worlds: &[World]| worlds.iter().map(|world| world.runs(0)).sum();
+    (!is_drawn).then(|| Halves {
+        search: runs(problem.search),
+        proof: runs(problem.proof),
+    })
 }
 
 fn pointer(field: &str) -> String {
@@ -130,7 +144,7 @@ fn fields(grid: &Grid, candidate: usize) -> Vec<FieldValue> {
 
 /// The tests of one step of the proof: every requirement in every scenario.
 fn tests(problem: &Problem<'_>) -> usize {
-    problem.goal.requirements().len() * problem.scenarios.len()
+    problem.goal.requirements().len() * problem.proof.len()
 }
 
 /// Searches, proves on fresh luck, and takes the next candidate where that fails.
@@ -138,7 +152,7 @@ fn find(problem: &Problem<'_>) -> Result<Found, Failure> {
     let goal = problem.goal;
     let first_error = error_of_test(goal.confidence, 1, tests(problem));
     let seed = derive(problem.seed, Purpose::Search);
-    let mut lab = Lab::new(problem.bench, problem.scenarios, problem.grid, goal, seed);
+    let mut lab = Lab::new(problem.bench, problem.search, problem.grid, goal, seed);
     let mut search = Search::new(
         &mut lab,
         goal,
@@ -166,7 +180,7 @@ fn find(problem: &Problem<'_>) -> Result<Found, Failure> {
         if proven {
             break;
         }
-        candidate = search.next(here + 1)?;
+        candidate = search.next(here + stride(problem, step))?;
     }
     let only_in_search = last.is_some();
     let (tried, lack) = match last {
@@ -198,6 +212,15 @@ fn find(problem: &Problem<'_>) -> Result<Found, Failure> {
     })
 }
 
+/// How far the next candidate lies behind one that was not borne out. A recorded half is small and has
+/// no fresh runs, so each of its steps goes twice as far as the one before.
+fn stride(problem: &Problem<'_>, step: u32) -> usize {
+    match halves(problem) {
+        None => 1,
+        Some(_) => 1 << (step - 1),
+    }
+}
+
 /// A candidate on fresh luck.
 struct Tried {
     candidate: usize,
@@ -218,13 +241,13 @@ fn prove(
     let seed = derive(problem.seed, purpose);
     let error = error_of_test(problem.goal.confidence, step, tests(problem));
     let policies = pair(problem, candidate);
-    let mut campaigns = Vec::with_capacity(problem.scenarios.len());
+    let mut campaigns = Vec::with_capacity(problem.proof.len());
     let mut lack = None;
     let mut runs = 0;
-    for (at, scenario) in problem.scenarios.iter().enumerate() {
-        let set = RunSet::range(0, problem.runs);
-        let campaign = problem.bench.campaign(scenario, &policies, seed, set)?;
-        runs += 2 * problem.runs;
+    for (at, world) in problem.proof.iter().enumerate() {
+        let set = RunSet::range(0, world.runs(problem.runs));
+        let campaign = problem.bench.campaign(world, &policies, seed, set)?;
+        runs += 2 * set.count;
         let score = score_of_pair(&campaign, &problem.goal);
         let missed = problem.goal.requirements().into_iter().find(|requirement| {
             problem.goal.standing(*requirement, &score, error) != Standing::Holds
@@ -259,17 +282,17 @@ fn score_of_pair(campaign: &Campaign, goal: &Goal) -> Score {
 }
 
 fn curses(problem: &Problem<'_>, found: &Found) -> Vec<Curse> {
-    let of = |((scenario, campaign), search): ((&Scenario, &Campaign), &Score)| {
+    let of = |((world, campaign), search): ((&World, &Campaign), &Score)| {
         let fresh = score_of_pair(campaign, &problem.goal).rate();
         (search.runs > 0).then(|| Curse {
-            scenario: scenario.name.clone(),
+            scenario: world.name().to_owned(),
             search: search.rate(),
             fresh,
             difference: search.rate() - fresh,
         })
     };
     problem
-        .scenarios
+        .proof
         .iter()
         .zip(&found.campaigns)
         .zip(&found.search)
@@ -285,7 +308,7 @@ fn summarise(
     runs: u64,
     campaigns: Vec<Campaign>,
 ) -> Summary {
-    let study = lab::study("size", problem.scenarios, policies, seed, runs);
+    let study = lab::study("size", policies, seed, runs);
     let setting = Setting {
         study: &study,
         threads: problem.bench.threads,
@@ -294,10 +317,9 @@ fn summarise(
         runs_per_month: None,
     };
     let mut result = setting.empty_result();
-    for (scenario, campaign) in study.scenarios.iter().zip(campaigns) {
-        result
-            .scenarios
-            .push(scenario_info(scenario, &study, campaign, runs));
+    for (world, campaign) in problem.proof.iter().zip(campaigns) {
+        let info = world.info(&study, campaign, world.runs(runs));
+        result.scenarios.push(info);
     }
     Summary::new(&result)
 }
@@ -360,11 +382,12 @@ fn frontier(problem: &Problem<'_>, found: &Found) -> Result<(Summary, u64), Fail
         .map(|candidate| problem.grid.candidates[*candidate].policy.clone())
         .collect();
     let mut campaigns = Vec::new();
-    for scenario in problem.scenarios {
-        let set = RunSet::range(0, problem.runs);
-        campaigns.push(problem.bench.campaign(scenario, &policies, seed, set)?);
+    let mut runs = 0;
+    for world in problem.proof {
+        let set = RunSet::range(0, world.runs(problem.runs));
+        campaigns.push(problem.bench.campaign(world, &policies, seed, set)?);
+        runs += set.count * policies.len() as u64;
     }
-    let runs = problem.runs * (policies.len() * problem.scenarios.len()) as u64;
     let summary = summarise(problem, policies, seed, problem.runs, campaigns);
     Ok((summary, runs))
 }
@@ -392,26 +415,32 @@ fn sensitivity(
     problem: &Problem<'_>,
     candidate: usize,
 ) -> Result<(Vec<SensitivityRow>, u64), Failure> {
-    type Change = fn(&Scenario) -> Option<Scenario>;
+    type Change = fn(&World) -> Option<World>;
     let changes: [(&str, Change); 4] = [
-        ("as given", |scenario| Some(scenario.clone())),
-        ("compliance 5 points lower", |scenario| {
-            Some(less_compliant(scenario, 0.05))
+        ("as given", |world| Some(world.clone())),
+        ("compliance 5 points lower", |world| {
+            Some(world.less_compliant(0.05))
         }),
-        ("compliance 20 points lower", |scenario| {
-            Some(less_compliant(scenario, 0.20))
+        ("compliance 20 points lower", |world| {
+            Some(world.less_compliant(0.20))
         }),
-        ("every model call twice as dear", twice_as_dear),
+        ("every model call twice as dear", World::twice_as_dear),
     ];
     let seed = derive(problem.seed, Purpose::Sensitivity);
-    let most = (problem.runs / ROUGHER).max(1);
+    // Recorded runs are few enough to be played again.
+    let rougher = if halves(problem).is_some() {
+        1
+    } else {
+        ROUGHER
+    };
+    let most = (problem.runs / rougher).max(1);
     let error = error_of_test(problem.goal.confidence, 1, tests(problem));
     let mut rows = Vec::new();
     let mut spent = 0;
     for (name, change) in changes {
-        let changed: Option<Vec<Scenario>> = problem.scenarios.iter().map(change).collect();
-        let Some(scenarios) = changed else { continue };
-        let mut lab = Lab::new(problem.bench, &scenarios, problem.grid, problem.goal, seed);
+        let changed: Option<Vec<World>> = problem.search.iter().map(change).collect();
+        let Some(worlds) = changed else { continue };
+        let mut lab = Lab::new(problem.bench, &worlds, problem.grid, problem.goal, seed);
         let mut search = Search::new(
             &mut lab,
             problem.goal,
@@ -425,44 +454,11 @@ fn sensitivity(
         rows.push(SensitivityRow {
             change: name.to_owned(),
             reached: worst.1,
-            scenario: scenarios[worst.0].name.clone(),
+            scenario: worlds[worst.0].name().to_owned(),
             smallest: smallest.map(|at| problem.grid.candidates[at].policy.name.clone()),
         });
     }
     Ok((rows, spent))
-}
-
-fn less_compliant(scenario: &Scenario, points: f64) -> Scenario {
-    let mut changed = scenario.clone();
-    let chances = &mut changed.model.compliance;
-    for chance in [
-        &mut chances.synthesis_only,
-        &mut chances.tools_withheld,
-        &mut chances.budget_notice,
-        &mut chances.window,
-    ] {
-        *chance = Probability::new((chance.get() - points).max(0.0)).unwrap_or(Probability::NEVER);
-    }
-    changed
-}
-
-/// `None` where the model has no price to double.
-fn twice_as_dear(scenario: &Scenario) -> Option<Scenario> {
-    let mut changed = scenario.clone();
-    changed.model.price = Some(doubled(&scenario.model.price?));
-    if let Some(long) = &mut changed.model.long_context {
-        long.price = doubled(&long.price);
-    }
-    Some(changed)
-}
-
-fn doubled(price: &Price) -> Price {
-    Price {
-        input: price.input.times(2),
-        cached_input: price.cached_input.times(2),
-        cache_write: price.cache_write.times(2),
-        output: price.output.times(2),
-    }
 }
 
 fn closing_calls(
@@ -479,7 +475,8 @@ fn closing_calls(
     let seed = derive(problem.seed, Purpose::Frontier);
     let policy = &problem.grid.candidates[candidate].policy;
     let of = |scenario| closing::measure(scenario, policy, seed, problem.goal.target, *reserve);
-    problem.scenarios.iter().map(of).collect()
+    let drawn = problem.proof.iter().filter_map(World::scenario);
+    drawn.map(of).collect()
 }
 
 /// What a requirement is called.

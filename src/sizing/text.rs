@@ -106,10 +106,7 @@ fn expected(sizing: &Sizing) -> Table {
         ]
     });
     Table {
-        title: format!(
-            "What to expect ({} fresh runs a scenario; 95% intervals)",
-            count(sizing.runs)
-        ),
+        title: format!("What to expect ({}; 95% intervals)", proved_on(sizing)),
         heads: vec![
             "scenario", "answered", "delivered", "at least", "in search", "overspend p99", "USD a run",
             "evid. kept",
@@ -170,7 +167,11 @@ fn sensitivity(sizing: &Sizing) -> Table {
             "smallest that would do",
         ],
         rows: rows.collect(),
-        note: "From a quarter of the runs, and not proven.".to_owned(),
+        note: match sizing.recorded {
+            None => "From a quarter of the runs, and not proven.",
+            Some(_) => "From the searched half, and not proven.",
+        }
+        .to_owned(),
     }
 }
 
@@ -206,6 +207,18 @@ fn closing(sizing: &Sizing) -> Table {
             "conformal: the next closing call costs at most this in {} of cases, if it is exchangeable with \
              those watched. worst case: the largest context seen, uncached, and the longest output.",
             percent(sizing.goal.target)
+        ),
+    }
+}
+
+/// Which runs the search had not seen.
+fn proved_on(sizing: &Sizing) -> String {
+    match sizing.recorded {
+        None => format!("{} fresh runs a scenario", count(sizing.runs)),
+        Some(halves) => format!(
+            "{} recorded runs searched, {} others prove",
+            count(halves.search),
+            count(halves.proof)
         ),
     }
 }

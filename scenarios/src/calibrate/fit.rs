@@ -141,8 +141,12 @@ fn lognormals(law: &Law) -> Vec<Shape> {
 
 /// The law itself: every value where they are few, else means of slices of it, thinner in the upper
 /// tail, where the money is.
-fn empirical(law: &Law) -> Quantity {
+pub(super) fn empirical(law: &Law) -> Quantity {
     const FEW: usize = 60;
+    let (low, high) = law.ends();
+    if low == high {
+        return Quantity::Fixed(low);
+    }
     let (values, weights): (Vec<f64>, Vec<f64>) = if law.steps().len() <= FEW {
         law.shares()
             .map(|(value, share)| (value, (share * 1e5).round().max(1.0)))

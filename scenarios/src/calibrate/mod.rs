@@ -5,6 +5,7 @@
 //! The last turn is the answer unless the record says that there was none.
 
 mod fit;
+mod kinds;
 mod price;
 mod sample;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub struct Observed {
     calls: u64,
     failed_requests: u64,
     turns_without_usage: u64,
+    turns_with_input: u64,
     demand: Sample,
     demand_cut: Sample,
     batch: Sample,
@@ -51,15 +53,22 @@ pub struct Observed {
     final_cost: Sample,
     repeats: u64,
     could_repeat: u64,
+    again: Again,
+    /// Growth of the context by results, and the calls that brought it.
+    grown_tokens: u128,
+    grown_calls: u64,
+    wholes: kinds::Wholes,
     cached_tokens: u128,
     cacheable_tokens: u128,
+    /// Earlier input of the turns that read at least a tenth of it from the cache.
+    hit_tokens: u128,
     tools: BTreeMap<String, ToolSeen>,
     models: BTreeMap<String, u64>,
     costed: price::CostedTurns,
     totals: Totals,
 }
 
-/// Sums over all turns of a source, as recorded; what is not recorded adds nothing.
+/// Sums over all turns of a source, as recorded; `None` where no turn records it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Runs with at least one turn.
@@ -71,13 +80,13 @@ pub struct Totals {
     /// Tool calls that failed.
     pub errors: u64,
     /// Input tokens, cached ones included.
-    pub input_tokens: u128,
+    pub input_tokens: Option<u128>,
     /// Input tokens read from the cache.
-    pub cached_tokens: u128,
+    pub cached_tokens: Option<u128>,
     /// Output tokens, reasoning included.
-    pub output_tokens: u128,
+    pub output_tokens: Option<u128>,
     /// Costs.
-    pub cost: Money,
+    pub cost: Option<Money>,
 }
 
 impl Totals {
@@ -86,14 +95,18 @@ impl Totals {
         self.turns += run.turns.len() as u64;
         self.calls += run.all_calls().len() as u64;
         self.errors += run.all_calls().iter().filter(|call| call.error).count() as u64;
-        let sum = |of: fn(&Turn) -> Option<u64>| -> u128 {
-            run.turns.iter().filter_map(of).map(u128::from).sum()
+        let add = |sum: &mut Option<u128>, tokens: Option<u64>| {
+            if let Some(tokens) = tokens {
+                *sum = Some(sum.unwrap_or(0) + u128::from(tokens));
+            }
         };
-        self.input_tokens += sum(|turn| turn.input_tokens);
-        self.cached_tokens += sum(|turn| turn.cached_tokens);
-        self.output_tokens += sum(|turn| turn.output_tokens);
-        for cost in run.turns.iter().filter_map(|turn| turn.cost) {
-            self.cost += cost;
+        for turn in &run.turns {
+            add(&mut self.input_tokens, turn.input_tokens);
+            add(&mut self.cached_tokens, turn.cached_tokens);
+            add(&mut self.output_tokens, turn.output_tokens);
+            if let Some(cost) = turn.cost {
+                self.cost = Some(self.cost.unwrap_or(Money::ZERO) + cost);
+            }
         }
     }
 }
@@ -124,22 +137,46 @@ impl ToolSeen {
     }
 }
 
+/// Repeats after the first of their run: how often one copies the call that was repeated last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Again {
+    repeats: u64,
+    same: u64,
+    /// How often that would be so if every earlier call were as likely.
+    by_chance: f64,
+}
+
+impl Again {
+    /// The share that a choice among all earlier calls does not explain.
+    fn share(&self) -> f64 {
+        let left = self.repeats as f64 - self.by_chance;
+        if left <= 0.0 {
+            return 0.0;
+        }
+        ((self.same as f64 - self.by_chance) / left).max(0.0)
+    }
+}
+
 /// What a run has seen so far.
 #[derive(Default)]
 struct Sight<'n> {
-    asked: BTreeSet<(&'n str, u64)>,
+    /// Calls by tool and arguments, with how often each was made.
+    asked: BTreeMap<(&'n str, u64), u64>,
+    repeated: Option<(&'n str, u64)>,
     results: BTreeSet<u64>,
     failed: BTreeMap<&'n str, bool>,
     calls: u64,
-    evidence: u64,
-    /// New results of the last turn that brought any.
-    last_new: u64,
 }
 
 impl Observed {
     /// How many runs were seen.
     pub fn runs(&self) -> u64 {
         self.runs
+    }
+
+    /// Of the earlier request's input, what a request that reads from the cache reads there.
+    fn hit_share(&self) -> f64 {
+        (self.cached_tokens as f64 / self.hit_tokens.max(1) as f64).min(1.0)
     }
 
     /// Sums over what was seen.
@@ -153,6 +190,7 @@ impl Observed {
             return;
         };
         self.runs += 1;
+        let before = self.marks();
         self.totals.add(run);
         self.failed_requests += u64::from(run.failed_requests);
         if let Some(model) = run.model {
@@ -169,24 +207,39 @@ impl Observed {
                 self.planning_turn(run.calls(turn), names, &mut sight);
                 self.growth(run.calls(turn), turn, run.turns.get(at + 1), names);
             }
-            if let (Some(before), Some(_)) = (at.checked_sub(1), turn.cached_tokens) {
+            // Providers leave a cached count of 0 out, and costs bear that out.
+            if let (Some(before), Some(_)) = (at.checked_sub(1), turn.input_tokens) {
                 let cacheable = run.turns[before].input_tokens.unwrap_or(0);
                 self.cacheable_tokens += u128::from(cacheable);
-                self.cached_tokens += u128::from(turn.cached_tokens.unwrap_or(0).min(cacheable));
+                let cached = u128::from(turn.cached_tokens.unwrap_or(0).min(cacheable));
+                self.cached_tokens += cached;
+                if 10 * cached >= u128::from(cacheable) {
+                    self.hit_tokens += u128::from(cacheable);
+                }
             }
         }
-        self.needs(is_answered, &sight);
+        let planning = run.turns.len() as u64 - u64::from(is_answered);
+        if is_answered {
+            self.demand.add(planning);
+        } else {
+            self.demand_cut.add(planning);
+        }
+        let own = self.marks().since(&before);
+        self.wholes.add(planning, is_answered, own);
     }
 
-    /// What the task needed. The model stops after the turn in which it has enough, so the need lies
-    /// within that turn's results: in their middle.
-    fn needs(&mut self, is_answered: bool, sight: &Sight<'_>) {
-        let surplus = sight.last_new.saturating_sub(1) / 2;
-        let need = (sight.evidence - surplus).max(u64::from(sight.calls > 0));
-        if is_answered {
-            self.demand.add(need);
-        } else {
-            self.demand_cut.add(sight.evidence);
+    /// Sums so far, of which the differences are a run's own.
+    fn marks(&self) -> kinds::Marks {
+        kinds::Marks {
+            output: self.output.sums(),
+            reasoning: self.reasoning.sums(),
+            results: (self.grown_tokens, self.grown_calls),
+            costs: self.turn_cost.sums(),
+            cached: self.cached_tokens,
+            cacheable: self.cacheable_tokens,
+            repeats: self.repeats,
+            could_repeat: self.could_repeat,
+            input: (self.totals.input_tokens.unwrap_or(0), self.turns_with_input),
         }
     }
 
@@ -195,6 +248,7 @@ impl Observed {
         if turn.usage().is_none() {
             self.turns_without_usage += 1;
         }
+        self.turns_with_input += u64::from(turn.input_tokens.is_some());
         let reasoning = turn.reasoning_tokens.unwrap_or(0);
         if let Some(output) = turn.output_tokens {
             let visible = output.saturating_sub(reasoning);
@@ -229,7 +283,6 @@ impl Observed {
 
     fn planning_turn<'n>(&mut self, calls: &[Call], names: &'n Names, sight: &mut Sight<'n>) {
         self.batch.add(calls.len().max(1) as u64);
-        let evidence_before = sight.evidence;
         if calls.is_empty() {
             self.could_repeat += u64::from(sight.calls > 0);
             sight.calls += 1;
@@ -239,18 +292,15 @@ impl Observed {
         for call in calls {
             self.call(call, names.get(call.tool), sight);
         }
-        if sight.evidence > evidence_before {
-            sight.last_new = sight.evidence - evidence_before;
-        }
     }
 
     fn call<'n>(&mut self, call: &Call, name: &'n str, sight: &mut Sight<'n>) {
         self.could_repeat += u64::from(sight.calls > 0);
-        sight.calls += 1;
-        self.calls += 1;
         let is_repeat = call
             .args
-            .is_some_and(|args| !sight.asked.insert((name, args.get())));
+            .is_some_and(|args| self.asked_before((name, args.get()), sight));
+        sight.calls += 1;
+        self.calls += 1;
         let is_new = !call.error
             && call
                 .result
@@ -260,7 +310,6 @@ impl Observed {
             self.repeats += 1;
             return;
         }
-        sight.evidence += u64::from(is_new);
         if !self.tools.contains_key(name) {
             self.tools.insert(name.to_owned(), ToolSeen::default());
         }
@@ -276,6 +325,25 @@ impl Observed {
         }
     }
 
+    /// Counts a call by its identity; true if the run has made it before.
+    fn asked_before<'n>(&mut self, call: (&'n str, u64), sight: &mut Sight<'n>) -> bool {
+        let times = sight.asked.entry(call).or_default();
+        *times += 1;
+        if *times == 1 {
+            return false;
+        }
+        if let Some(last) = sight.repeated.replace(call) {
+            self.again.repeats += 1;
+            self.again.same += u64::from(last == call);
+            let made = sight
+                .asked
+                .get(&last)
+                .map_or(0, |times| times - u64::from(last == call));
+            self.again.by_chance += made as f64 / sight.calls as f64;
+        }
+        true
+    }
+
     /// The growth of the context from a turn to the next, beyond what the model wrote, is the results
     /// of its calls, in equal parts.
     fn growth(&mut self, calls: &[Call], turn: &Turn, next: Option<&Turn>, names: &Names) {
@@ -289,6 +357,8 @@ impl Observed {
         let visible = output.saturating_sub(turn.reasoning_tokens.unwrap_or(0));
         let grown = after.saturating_sub(before).saturating_sub(visible);
         let parts = calls.len().max(1) as u64;
+        self.grown_tokens += u128::from(grown);
+        self.grown_calls += parts;
         let of_calls = calls.iter().map(|call| names.get(call.tool));
         let of_talk = calls.is_empty().then_some(CONTINUE);
         for name in of_calls.chain(of_talk) {

@@ -37,6 +37,11 @@ impl Sample {
         self.number
     }
 
+    /// The exact sum and how many observations there are.
+    pub(super) fn sums(&self) -> (u128, u64) {
+        (self.sum, self.number)
+    }
+
     /// True without any observation.
     pub fn is_empty(&self) -> bool {
         self.number == 0
@@ -58,36 +63,6 @@ impl Sample {
                 .map(|(value, count)| (*value as f64, *count as f64))
                 .collect(),
         )
-    }
-
-    /// The law of what was cut short: an observation of `cut` is known only to be at least so large.
-    /// Product-limit estimate (Kaplan and Meier, 1958); the share that no complete observation
-    /// decides lies on the largest value.
-    pub fn law_with_cuts(&self, cut: &Sample) -> Law {
-        let mut values: Vec<u64> = self
-            .counts
-            .keys()
-            .chain(cut.counts.keys())
-            .copied()
-            .collect();
-        values.sort_unstable();
-        values.dedup();
-        let count = |sample: &Sample, value| sample.counts.get(value).copied().unwrap_or(0) as f64;
-        let mut at_risk = (self.number + cut.number) as f64;
-        let mut left = 1.0;
-        let mut pairs = Vec::new();
-        for value in &values {
-            let done = count(self, value);
-            if done > 0.0 {
-                pairs.push((*value as f64, left * done / at_risk));
-                left *= 1.0 - done / at_risk;
-            }
-            at_risk -= done + count(cut, value);
-        }
-        if let (true, Some(largest)) = (left > 1e-9, values.last()) {
-            pairs.push((*largest as f64, left));
-        }
-        Law::new(pairs)
     }
 }
 
@@ -202,17 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_observation_moves_chance_to_larger_values() {
-        // Kaplan-Meier by hand: S(1) = 3/4, then 1 of 2 left at 3.
-        let law = sample(&[1, 3]).law_with_cuts(&sample(&[2, 5]));
-        let shares: Vec<_> = law.shares().collect();
-        assert_eq!(shares, [(1.0, 0.25), (3.0, 0.375), (5.0, 0.375)]);
-    }
-
-    #[test]
-    fn without_cuts_the_law_is_the_observed_one() {
+    fn the_law_of_a_sample_is_what_was_observed() {
         let all = sample(&[2, 2, 7, 9]);
-        let shares: Vec<_> = all.law_with_cuts(&Sample::default()).shares().collect();
+        let shares: Vec<_> = all.law().shares().collect();
         assert_eq!(shares, [(2.0, 0.5), (7.0, 0.25), (9.0, 0.25)]);
         assert_eq!(all.law().mean(), 5.0);
         assert_eq!(all.law().mean_between(0.5, 1.0), 8.0);

@@ -50,8 +50,8 @@ fn a_calibrated_file_is_read_strictly_and_holds_what_was_counted() {
     assert_eq!(model.base_input_tokens, crate::Quantity::Fixed(1000.0));
     assert_eq!(model.output_tokens, crate::Quantity::Fixed(100.0));
     assert_eq!(model.final_output_tokens, crate::Quantity::Fixed(500.0));
-    let Demand::Results(demand) = &model.demand else {
-        panic!("a need of results");
+    let Demand::Turns(demand) = &model.demand else {
+        panic!("a need of turns");
     };
     assert_eq!(
         (demand.quantile_count(0.0), demand.quantile_count(0.999)),
@@ -114,7 +114,7 @@ fn repeats_and_old_results_are_told_apart() {
 }
 
 #[test]
-fn runs_without_an_answer_count_as_needing_at_least_what_they_had() {
+fn runs_without_an_answer_give_up_when_they_have_gone_as_far() {
     let text = lines(40, plain, |run| 2 + run % 3);
     let cut = lines(10, plain, |_| 3).replace("\"final_answer\":true", "\"final_answer\":false");
     let found = calibrated(&(text + &cut));

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::fit::{Fit, rounded};
+use super::fit::{Fit, empirical, rounded};
+use super::kinds::Usual;
 use super::price::{FoundPrice, PriceSource};
 use super::sample::{Law, Sample};
 use super::{CONTINUE, FEW_RUNS, Observed, ToolSeen};
@@ -39,8 +40,8 @@ pub struct FitRow {
     pub ks: f64,
     /// Wasserstein distance over the observed mean.
     pub moved: f64,
-    /// Mean, median, 90th and 99th percentile, recorded and fitted.
-    pub values: [(f64, f64); 4],
+    /// Mean, 10th, 50th, 90th and 99th percentile, recorded and fitted.
+    pub values: [(f64, f64); 5],
 }
 
 impl FitRow {
@@ -65,6 +66,7 @@ impl FitRow {
             moved: fit.moved,
             values: [
                 (fit.law.mean() / unit, fitted_mean / unit),
+                at(0.1),
                 at(0.5),
                 at(0.9),
                 at(0.99),
@@ -147,7 +149,8 @@ struct Keys {
 impl Writer<'_> {
     fn file(&mut self, label: &str) -> String {
         let label = one_line(label);
-        let model = self.model();
+        let mut model = self.model();
+        model += &self.kinds();
         let mut tools = String::new();
         let seen: Vec<_> = self.seen.tools.iter().collect();
         for (name, tool) in seen {
@@ -190,8 +193,8 @@ impl Writer<'_> {
         if cut > 0 {
             let _ = writeln!(
                 head,
-                "# {cut} runs ended without an answer: they count as needing at least what they had\n\
-                 # (product-limit estimate)."
+                "# {cut} runs ended without an answer: they are a kind of their own, which gives up unless it is\n\
+                 # told to answer before."
             );
         }
         head
@@ -236,12 +239,12 @@ impl Writer<'_> {
         let mut keys = Keys::default();
         keys.lines += "[model]\n";
         self.tokens(&mut keys);
-        let demand = seen.demand.law_with_cuts(&seen.demand_cut);
-        let number = seen.demand.len() + seen.demand_cut.len();
+        let mut turns = seen.demand.clone();
+        turns.merge(&seen.demand_cut);
         if seen.demand.is_empty() {
             keys.lines += "demand = \"endless\"  # no recorded run has an answer\n";
         } else {
-            self.fit_law(&mut keys, "model", "demand", demand, number, 1.0);
+            self.fit(&mut keys, "model", "demand.turns", &turns, 1.0);
         }
         self.fit(&mut keys, "model", "batch", &seen.batch, 1.0);
         self.fit(&mut keys, "model", "latency_s", &seen.latency_ms, 1000.0);
@@ -254,6 +257,13 @@ impl Writer<'_> {
                 seen.repeats,
                 seen.could_repeat
             );
+            let same = rounded(seen.again.share());
+            if same > 0.0 {
+                let _ = writeln!(
+                    text,
+                    "repeat_same = {same}  # repeats of what was repeated last, beyond chance"
+                );
+            }
         }
         if seen.failed_requests > 0 {
             let all = seen.failed_requests + seen.turns;
@@ -263,6 +273,61 @@ impl Writer<'_> {
                 share(seen.failed_requests, all),
                 seen.failed_requests
             );
+        }
+        text
+    }
+
+    fn kinds(&self) -> String {
+        let seen = self.seen;
+        let result = seen.grown_tokens as f64 / seen.grown_calls.max(1) as f64;
+        let kinds = seen.wholes.kinds(&Usual {
+            base: seen.base_input.mean(),
+            results: result * seen.batch.mean(),
+        });
+        let mut text = "
+# Runs differ as wholes, not only call by call. Each run is of one of these kinds, drawn by weight (its
+# recorded runs); what a kind does not say is as above, and a scale multiplies what is drawn there.
+# That of results makes its runs read as much input as the recorded ones did.
+"
+        .to_owned();
+        let cached = seen.cached_tokens > 0;
+        for (at, kind) in kinds.iter().enumerate() {
+            let gap = if at == 0 { "" } else { "\n" };
+            let _ = write!(
+                text,
+                "{gap}[[kinds]]\nname = {}\nweight = {}\n",
+                quoted(&kind.name),
+                kind.runs
+            );
+            let scales = match self.usage {
+                Usage::Tokens => vec![
+                    ("output_scale", kind.output_scale),
+                    ("reasoning_scale", kind.reasoning_scale),
+                    ("result_scale", kind.result_scale),
+                    (
+                        "cache_hit",
+                        kind.cache_hit
+                            .filter(|_| cached)
+                            .map(|read| (read / seen.hit_share()).min(1.0)),
+                    ),
+                ],
+                Usage::Costs => vec![("output_scale", kind.cost_scale)],
+                Usage::Nothing => Vec::new(),
+            };
+            for (key, value) in scales {
+                if let Some(value) = value {
+                    let _ = writeln!(text, "{key} = {}", rounded(value));
+                }
+            }
+            if seen.repeats > 0 && seen.again.share() > 0.0 {
+                let _ = writeln!(text, "repeat_call = {}", rounded(kind.repeat_call));
+            }
+            if kind.gives_up && !seen.demand.is_empty() {
+                text += "gives_up = 1\n";
+            }
+            if !seen.demand.is_empty() {
+                text += &turns(&kind.turns);
+            }
         }
         text
     }
@@ -284,11 +349,13 @@ price = { input_per_mtok = \"0\", output_per_mtok = \"1\" }
                     keys.lines += &price_line(found);
                 }
                 if seen.cacheable_tokens > 0 && seen.cached_tokens > 0 {
-                    let hit = seen.cached_tokens as f64 / seen.cacheable_tokens as f64;
+                    let hit = seen.hit_tokens as f64 / seen.cacheable_tokens as f64;
                     let _ = writeln!(
                         keys.lines,
-                        "cache_hit = {}  # share of earlier requests' input that was read from the cache",
-                        rounded(hit.min(1.0))
+                        "cache_hit = {}  # requests that read from the cache, by their size\n\
+                         cache_hit_share = {}  # of the earlier request's input that these read",
+                        rounded(hit.min(1.0)),
+                        rounded(seen.hit_share())
                     );
                 }
                 self.fit(keys, "model", "base_input_tokens", &seen.base_input, 1.0);
@@ -405,6 +472,14 @@ price = { input_per_mtok = \"0\", output_per_mtok = \"1\" }
                 }
             },
         }
+    }
+}
+
+/// The turns of a kind, as they were recorded.
+fn turns(law: &Law) -> String {
+    match empirical(law) {
+        Quantity::Fixed(turns) => format!("demand.turns = {turns}\n"),
+        Quantity::Drawn(dist) => format!("[kinds.demand.turns]\n{}", spread(&dist, 1.0)),
     }
 }
 

@@ -9,7 +9,7 @@
 //! A run is an `invoke_agent` span with the model calls and tool calls whose nearest agent it is, so
 //! several agents of a trace are several runs; a trace without agents is one run. Spans may come in
 //! any order and from interleaved traces: they are put in order by their start. A span exported
-//! twice counts once, the copy that ended last. A failed model request without usage is a retry, not
+//! twice counts once, the copy that ended last; another span under its id, told by its start, counts too. A failed model request without usage is a retry, not
 //! a turn.
 
 use std::collections::BTreeMap;
@@ -349,6 +349,8 @@ struct Spans {
     /// Position by trace and span id.
     places: BTreeMap<(String, String), usize>,
     twice: u64,
+    /// Spans that have the id of another.
+    same_id: u64,
 }
 
 /// Reads the runs of a file.
@@ -388,6 +390,11 @@ impl Spans {
             return;
         }
         if let Some(at) = self.places.get(&key) {
+            if placed.span.start != self.spans[*at].span.start {
+                self.same_id += 1;
+                self.spans.push(placed);
+                return;
+            }
             self.twice += 1;
             if placed.span.end > self.spans[*at].span.end {
                 self.spans[*at] = placed;
@@ -447,6 +454,13 @@ impl Spans {
         runs.sort_by_key(|(start, _)| *start);
         if self.twice > 0 {
             let remark = format!("{file}: {} spans exported twice count once", self.twice);
+            imported.remarks.push(remark);
+        }
+        if self.same_id > 0 {
+            let remark = format!(
+                "{file}: {} spans have the id of another span of their trace and count beside it",
+                self.same_id
+            );
             imported.remarks.push(remark);
         }
         let failed: u64 = runs

@@ -135,6 +135,18 @@ fn a_span_exported_twice_counts_once_with_its_later_end() {
 }
 
 #[test]
+fn different_spans_of_one_id_both_count_with_a_remark() {
+    let spans = [
+        span("2", "", (10, 15), &chat("100", "5")),
+        span("2", "", (30, 40), &chat("150", "7")),
+    ];
+    let mut traces = open(&export(&spans)).unwrap();
+    let runs = all(&mut traces);
+    assert_eq!(runs[0].turns.len(), 2);
+    assert!(traces.remarks()[0].contains("1 spans have the id of another span"));
+}
+
+#[test]
 fn each_agent_of_a_trace_is_a_run_and_one_that_only_hands_on_is_none() {
     let spans = [
         span("boss", "", (0, 90), AGENT),

@@ -12,8 +12,8 @@ use super::tree::Node;
 use crate::dist::Quantity;
 use crate::price::{LongContext, Price, PriceTable};
 use crate::scenario::{
-    Compliance, Demand, Faults, Habits, Kills, Model, Probability, Reporting, Scenario, Spike,
-    Tool, TransportReported,
+    Compliance, Demand, Faults, Habits, Kills, Kind, Model, Probability, Reporting, Scenario,
+    Spike, Tool, TransportReported,
 };
 
 /// The version of the format.
@@ -29,6 +29,8 @@ const MAX_BATCH: f64 = 10_000.0;
 const MAX_FACTOR: f64 = 1e6;
 /// The most tools.
 const MAX_TOOLS: usize = 1000;
+/// The most kinds of runs.
+const MAX_KINDS: usize = 1000;
 /// The most exact kill positions, and the highest.
 const MAX_KILLS: usize = 10_000;
 const MAX_ORDINAL: u32 = 1_000_000_000;
@@ -65,6 +67,13 @@ pub(crate) fn scenario(
             model(field.table()?, scripted, prices)?
         }
     };
+    let kinds = match table.take("kinds") {
+        Some(field) if scripted => {
+            return Err(field.error("kinds of runs beside a script", "one of the two"));
+        }
+        Some(field) => kinds(&field, &model)?,
+        None => Vec::new(),
+    };
     table.finish()?;
     if tools.is_empty() && !scripted {
         return Err(root.error("no [[tools]]", "at least one tool, or a script"));
@@ -79,6 +88,7 @@ pub(crate) fn scenario(
         source,
         budget,
         model,
+        kinds,
         tools,
         checkpoint_cost,
         kills,
@@ -148,6 +158,7 @@ fn scripted_model() -> Model {
         max_output_tokens: None,
         base_input_tokens: Quantity::ZERO,
         cache_hit: None,
+        cache_hit_share: Probability::ALWAYS,
         cache_ttl: None,
         cache_hit_under_control: None,
         output_tokens: Quantity::ZERO,
@@ -185,6 +196,7 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
     };
     let cache_hit = table.maybe("cache_hit", probability)?;
     let under_control = table.maybe("cache_hit_under_control", probability)?;
+    let hit_share = table.maybe("cache_hit_share", probability)?;
     let model = Model {
         price,
         long_context,
@@ -193,6 +205,7 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
         max_output_tokens: table.maybe("max_output_tokens", whole_tokens)?,
         base_input_tokens: table.or("base_input_tokens", off.base_input_tokens, tokens)?,
         cache_hit,
+        cache_hit_share: hit_share.unwrap_or(off.cache_hit_share),
         cache_ttl: table.maybe("cache_ttl_s", duration)?,
         cache_hit_under_control: under_control.or(cache_hit),
         output_tokens: table.or("output_tokens", off.output_tokens, tokens)?,
@@ -209,12 +222,14 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
         spike: table.or("spike", off.spike, spike)?,
     };
     let window_alone = model.clamp_to_window && model.context_window.is_none();
-    let cache_alone = cache_hit.is_none() && (under_control.is_some() || model.cache_ttl.is_some());
+    let of_cache = under_control.is_some() || hit_share.is_some() || model.cache_ttl.is_some();
+    let cache_alone = cache_hit.is_none() && of_cache;
     let place = table.place().clone();
     table.finish()?;
     if cache_alone {
         let needs = "a `cache_hit` beside it (0 = every request misses)";
-        let found = "`cache_ttl_s` or `cache_hit_under_control` without `cache_hit`";
+        let found =
+            "`cache_ttl_s`, `cache_hit_share` or `cache_hit_under_control` without `cache_hit`";
         return Err(place.error(found, needs));
     }
     if window_alone {
@@ -227,6 +242,13 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
 fn demand(field: &Field<'_>) -> Result<Demand, FileError> {
     if field.text().is_ok_and(|text| text.parse::<f64>().is_err()) {
         return field.word(&[("endless", ())]).map(|()| Demand::Endless);
+    }
+    if field.node.get("turns").is_some() {
+        let mut table = field.table()?;
+        let turns = table.require("turns", "the planning turns the task takes")?;
+        let turns = quantity(&turns, MAX_DEMAND)?;
+        table.finish()?;
+        return Ok(Demand::Turns(turns));
     }
     quantity(field, MAX_DEMAND).map(Demand::Results)
 }
@@ -352,10 +374,54 @@ fn habits(field: &Field<'_>) -> Result<Habits, FileError> {
     let never = Probability::NEVER;
     let habits = Habits {
         repeat_call: table.or("repeat_call", never, probability)?,
+        repeat_same: table.or("repeat_same", never, probability)?,
+        gives_up: table.or("gives_up", never, probability)?,
         record_evidence: table.or(RECORD_EVIDENCE, never, probability)?,
     };
     table.finish()?;
     Ok(habits)
+}
+
+fn kinds(field: &Field<'_>, model: &Model) -> Result<Vec<Kind>, FileError> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for field in field.list(MAX_KINDS)? {
+        let kind = kind(&field, model)?;
+        if kinds.iter().any(|other| other.name == kind.name) {
+            let found = format!("a second kind `{}`", kind.name);
+            return Err(field.error(found, "kinds of different names"));
+        }
+        kinds.push(kind);
+    }
+    if !kinds.is_empty() && kinds.iter().all(|kind| kind.weight == 0.0) {
+        return Err(field.error("only kinds of weight 0", "at least one weight above 0"));
+    }
+    Ok(kinds)
+}
+
+fn kind(field: &Field<'_>, model: &Model) -> Result<Kind, FileError> {
+    let mut table = field.table()?;
+    let scale = |field: &Field<'_>| field.number(0.0, MAX_FACTOR);
+    let name = table.require("name", "the kind's name")?;
+    let cache_hit = match table.take("cache_hit") {
+        Some(field) if model.cache_hit.is_none() => {
+            let needs = "a `cache_hit` of the model too (0 = every request misses)";
+            return Err(field.error("`cache_hit` of a kind alone", needs));
+        }
+        given => given.map(|field| probability(&field)).transpose()?,
+    };
+    let kind = Kind {
+        name: name.name()?.to_owned(),
+        weight: table.or("weight", 1.0, scale)?,
+        demand: table.maybe("demand", demand)?,
+        output_scale: table.or("output_scale", 1.0, scale)?,
+        reasoning_scale: table.or("reasoning_scale", 1.0, scale)?,
+        result_scale: table.or("result_scale", 1.0, scale)?,
+        cache_hit,
+        repeat_call: table.maybe("repeat_call", probability)?,
+        gives_up: table.maybe("gives_up", probability)?,
+    };
+    table.finish()?;
+    Ok(kind)
 }
 
 fn faults(field: &Field<'_>) -> Result<Faults, FileError> {

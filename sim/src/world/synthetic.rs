@@ -9,11 +9,13 @@ use holdback_engine::protocol::{
 };
 use holdback_scenarios::Scenario;
 use holdback_scenarios::price::Price;
-use holdback_scenarios::scenario::{Demand, TransportReported};
+use holdback_scenarios::scenario::{Demand, Kind, Model, Probability, TransportReported};
 
 use super::{Before, Ran, Reply, ReplyOutcome, World, kill_word, scaled};
 use crate::driver::KillPlan;
-use crate::luck::{Chance, Luck, LuckKey, MODEL_WORDS, TOOL_WORDS, model, run, tool, uniform};
+use crate::luck::{
+    Chance, Luck, LuckKey, MODEL_WORDS, TOOL_WORDS, another, model, purpose, run, tool, uniform,
+};
 use crate::policy::Facts;
 use crate::sampler::Sampler;
 use crate::tally::{Event, Seen};
@@ -34,19 +36,19 @@ pub struct Compiled {
     clamp_to_window: bool,
     max_output: Option<u64>,
     base_input: Sampler,
-    cache: Option<Cache>,
+    cache_ttl: Micros,
+    cache_hit_share: f64,
     output: Sampler,
     reasoning: Sampler,
     final_output: Sampler,
     latency_us: Sampler,
-    demand: Option<Sampler>,
     batch: Sampler,
     estimate_error: Sampler,
     synthesis_only: Chance,
     tools_withheld: Chance,
     budget_notice: Chance,
     window_compliance: Chance,
-    repeat_call: Chance,
+    repeat_same: Chance,
     record_evidence: Chance,
     faults: FaultTable,
     billed_share: f64,
@@ -63,6 +65,8 @@ pub struct Compiled {
     choice: Vec<u64>,
     record_tool: ToolId,
     kills: KillPlan,
+    /// At least one.
+    kinds: Vec<CompiledKind>,
 }
 
 /// How the provider caches input.
@@ -70,7 +74,34 @@ pub struct Compiled {
 struct Cache {
     hit: Chance,
     hit_under_control: Chance,
-    ttl: Micros,
+}
+
+/// A kind of run; where the scenario has none, the only one.
+#[derive(Clone, Debug)]
+struct CompiledKind {
+    /// A word below this (and not below an earlier kind's) draws it.
+    below: u64,
+    demand: CompiledDemand,
+    output_scale: f64,
+    reasoning_scale: f64,
+    result_scale: f64,
+    cache: Option<Cache>,
+    repeat_call: Chance,
+    gives_up: Chance,
+}
+
+#[derive(Clone, Debug)]
+enum CompiledDemand {
+    Endless,
+    Results(Sampler),
+    Turns(Sampler),
+}
+
+/// What a run needs.
+#[derive(Clone, Copy, Debug)]
+enum Need {
+    Results(u64),
+    Turns(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -123,26 +154,19 @@ impl Compiled {
             clamp_to_window: model.clamp_to_window,
             max_output: model.max_output_tokens,
             base_input: Sampler::new(&model.base_input_tokens, 1.0),
-            cache: model.cache_hit.map(|hit| Cache {
-                hit: Chance::new(hit.get()),
-                hit_under_control: Chance::new(model.cache_hit_under_control.unwrap_or(hit).get()),
-                ttl: model.cache_ttl.unwrap_or(Micros::MAX),
-            }),
+            cache_ttl: model.cache_ttl.unwrap_or(Micros::MAX),
+            cache_hit_share: model.cache_hit_share.get(),
             output: Sampler::new(&model.output_tokens, 1.0),
             reasoning: Sampler::new(&model.reasoning_tokens, 1.0),
             final_output: Sampler::new(&model.final_output_tokens, 1.0),
             latency_us: Sampler::new(&model.latency_s, 1e6),
-            demand: match &model.demand {
-                Demand::Endless => None,
-                Demand::Results(quantity) => Some(Sampler::new(quantity, 1.0)),
-            },
             batch: Sampler::new(&model.batch, 1.0),
             estimate_error: Sampler::new(&model.estimate_error, 1.0),
             synthesis_only: Chance::new(model.compliance.synthesis_only.get()),
             tools_withheld: Chance::new(model.compliance.tools_withheld.get()),
             budget_notice: Chance::new(model.compliance.budget_notice.get()),
             window_compliance: Chance::new(model.compliance.window.get()),
-            repeat_call: Chance::new(model.habits.repeat_call.get()),
+            repeat_same: Chance::new(model.habits.repeat_same.get()),
             record_evidence: Chance::new(model.habits.record_evidence.get()),
             faults: FaultTable::new(faults),
             billed_share: faults.billed.get(),
@@ -158,17 +182,86 @@ impl Compiled {
             choice: choice_thresholds(scenario),
             record_tool: ToolId(scenario.tools.len() as u16),
             kills: KillPlan::new(&scenario.kills),
+            kinds: compiled_kinds(scenario),
+        }
+    }
+}
+
+fn compiled_kinds(scenario: &Scenario) -> Vec<CompiledKind> {
+    let model = &scenario.model;
+    let total: f64 = scenario.kinds.iter().map(|kind| kind.weight).sum();
+    let mut sum = 0.0;
+    let mut kinds: Vec<CompiledKind> = scenario
+        .kinds
+        .iter()
+        .map(|kind| {
+            sum += kind.weight;
+            CompiledKind::new(model, kind, (sum / total * 4_294_967_296.0).round() as u64)
+        })
+        .collect();
+    match kinds.last_mut() {
+        // Rounding must not leave a word that draws no kind.
+        Some(last) => last.below = 1 << 32,
+        None => kinds.push(CompiledKind::new(model, &PLAIN, 1 << 32)),
+    }
+    kinds
+}
+
+/// A kind that changes nothing.
+const PLAIN: Kind = Kind {
+    name: String::new(),
+    weight: 1.0,
+    demand: None,
+    output_scale: 1.0,
+    reasoning_scale: 1.0,
+    result_scale: 1.0,
+    cache_hit: None,
+    repeat_call: None,
+    gives_up: None,
+};
+
+impl CompiledKind {
+    fn new(model: &Model, kind: &Kind, below: u64) -> CompiledKind {
+        let chance = |probability: Probability| Chance::new(probability.get());
+        let told_apart = model
+            .cache_hit_under_control
+            .filter(|under_control| Some(*under_control) != model.cache_hit);
+        CompiledKind {
+            below,
+            demand: match kind.demand.as_ref().unwrap_or(&model.demand) {
+                Demand::Endless => CompiledDemand::Endless,
+                Demand::Results(quantity) => CompiledDemand::Results(Sampler::new(quantity, 1.0)),
+                Demand::Turns(quantity) => CompiledDemand::Turns(Sampler::new(quantity, 1.0)),
+            },
+            output_scale: kind.output_scale,
+            reasoning_scale: kind.reasoning_scale,
+            result_scale: kind.result_scale,
+            cache: kind.cache_hit.or(model.cache_hit).map(|hit| Cache {
+                hit: chance(hit),
+                hit_under_control: chance(told_apart.unwrap_or(hit)),
+            }),
+            repeat_call: chance(kind.repeat_call.unwrap_or(model.habits.repeat_call)),
+            gives_up: chance(kind.gives_up.unwrap_or(model.habits.gives_up)),
         }
     }
 }
 
 impl Compiled {
-    /// The model never has enough: its demand has no end, or nothing can meet it.
+    /// In some runs the model never has enough: its demand has no end, or nothing can meet it.
     pub fn endless(&self) -> bool {
-        let Some(demand) = &self.demand else {
-            return true;
+        let mut from = 0;
+        self.kinds.iter().any(|kind| {
+            let drawn = kind.below > std::mem::replace(&mut from, kind.below);
+            drawn && self.never_ends(kind)
+        })
+    }
+
+    fn never_ends(&self, kind: &CompiledKind) -> bool {
+        let least = match &kind.demand {
+            CompiledDemand::Endless => return true,
+            CompiledDemand::Turns(_) => return false,
+            CompiledDemand::Results(demand) => demand.count(0),
         };
-        let least = demand.count(0);
         let chosen =
             |at: usize| self.choice[at] > at.checked_sub(1).map_or(0, |at| self.choice[at]);
         let brings_news = |tool: &CompiledTool| {
@@ -177,7 +270,7 @@ impl Compiled {
         };
         let mut tools = self.tools.iter().enumerate();
         let barren = !tools.any(|(at, tool)| chosen(at) && brings_news(tool));
-        let repeats = self.repeat_call.happens(u32::MAX);
+        let repeats = kind.repeat_call.happens(u32::MAX);
         (least > 0 && barren) || (least > 1 && repeats)
     }
 }
@@ -255,7 +348,9 @@ pub struct Synthetic<'s> {
     luck: Luck,
     facts: Facts,
     /// Drawn once a run.
-    demand: u64,
+    kind: &'s CompiledKind,
+    need: Need,
+    gives_up: bool,
     final_output: u64,
     /// Calls that the last turn proposes.
     proposed: Vec<Call>,
@@ -296,6 +391,10 @@ pub struct Talk {
     has_recorded: bool,
     /// Digest of the latest successful result.
     latest_digest: Option<Digest>,
+    /// Planning turns.
+    planned: u64,
+    /// Origin of the latest repeat.
+    repeated: Option<u32>,
 }
 
 /// Whether the model was told something, and what it makes of it.
@@ -366,7 +465,9 @@ impl<'s> Synthetic<'s> {
             scenario,
             luck: Luck::new(key),
             facts: Facts::default(),
-            demand: 0,
+            kind: &scenario.kinds[0],
+            need: Need::Results(0),
+            gives_up: false,
             final_output: 0,
             proposed: Vec::new(),
             proposals: Vec::new(),
@@ -378,7 +479,10 @@ impl<'s> Synthetic<'s> {
     }
 
     fn satisfied(&self) -> bool {
-        self.talk.evidence >= self.demand
+        match self.need {
+            Need::Results(results) => self.talk.evidence >= results,
+            Need::Turns(turns) => self.talk.planned >= turns,
+        }
     }
 
     fn intent(&self, request: &ModelRequest, words: &[u32; MODEL_WORDS]) -> Intent {
@@ -404,7 +508,11 @@ impl<'s> Synthetic<'s> {
         if self.talk.finishes == Told::Obeys {
             self.finish()
         } else if self.satisfied() {
-            Intent::Answer
+            if self.gives_up {
+                Intent::Nothing
+            } else {
+                Intent::Answer
+            }
         } else {
             Intent::Plan
         }
@@ -432,6 +540,7 @@ impl<'s> Synthetic<'s> {
     fn propose(&mut self, intent: Intent, request: &ModelRequest, batch_word: u32) {
         match intent {
             Intent::Plan => {
+                self.talk.planned += 1;
                 let wanted = self.scenario.batch.count(batch_word).max(1);
                 let calls = if self.talk.paces == Told::Obeys {
                     1
@@ -462,9 +571,14 @@ impl<'s> Synthetic<'s> {
     fn propose_tool(&mut self) {
         let words = *self.luck.tool();
         let earlier = self.talk.answered as u64;
-        if earlier > 0 && self.scenario.repeat_call.happens(words[tool::REPEAT]) {
-            let which = (u64::from(words[tool::WHICH]) * earlier) >> 32;
-            let of = self.answered[which as usize];
+        if earlier > 0 && self.kind.repeat_call.happens(words[tool::REPEAT]) {
+            let word = words[tool::WHICH];
+            let same = another(word, purpose::REPEAT_SAME);
+            let of = match self.talk.repeated {
+                Some(of) if self.scenario.repeat_same.happens(same) => of,
+                _ => self.answered[((u64::from(word) * earlier) >> 32) as usize],
+            };
+            self.talk.repeated = Some(of);
             return self.push(ProposalKind::Repeat { of }, words);
         }
         let word = u64::from(words[tool::CHOICE]);
@@ -558,7 +672,11 @@ impl<'s> Synthetic<'s> {
         if call.denied {
             return without_result(CallStatus::Denied, 0);
         }
-        let tokens = tool.result_tokens.count(words[tool::SIZE]);
+        let tokens = times(
+            &tool.result_tokens,
+            words[tool::SIZE],
+            self.kind.result_scale,
+        );
         let error = if self.failed_before[at] {
             tool.error_after_error
         } else {
@@ -630,6 +748,11 @@ impl<'s> Synthetic<'s> {
 
 fn identity(id: u32) -> NonZeroU64 {
     NonZeroU64::MIN.saturating_add(u64::from(id))
+}
+
+/// A drawn count, multiplied before it is rounded.
+fn times(sampler: &Sampler, word: u32, scale: f64) -> u64 {
+    (sampler.value(word) * scale + 0.5) as u64
 }
 
 fn offers_tools(request: &ModelRequest) -> bool {
@@ -729,7 +852,7 @@ impl Synthetic<'_> {
     /// The input of a request, with what of it is read from the cache and what is written to it.
     fn input(&self, request: &ModelRequest, words: &[u32; MODEL_WORDS], now: Micros) -> Usage {
         let input = self.talk.context;
-        let Some(cache) = &self.scenario.cache else {
+        let Some(cache) = &self.kind.cache else {
             return Usage {
                 input,
                 ..Usage::default()
@@ -740,9 +863,9 @@ impl Synthetic<'_> {
         } else {
             cache.hit
         };
-        let fresh = now - self.provider.last_request_end <= cache.ttl;
+        let fresh = now - self.provider.last_request_end <= self.scenario.cache_ttl;
         let cached = if fresh && chance.happens(words[model::CACHE]) {
-            self.provider.previous_input.min(input)
+            self.cached(self.provider.previous_input.min(input))
         } else {
             0
         };
@@ -752,6 +875,15 @@ impl Synthetic<'_> {
             cache_write: input - cached,
             ..Usage::default()
         }
+    }
+
+    /// What a hit reads of the previous request's input.
+    fn cached(&self, previous: u64) -> u64 {
+        let share = self.scenario.cache_hit_share;
+        if share >= 1.0 {
+            return previous;
+        }
+        (previous as f64 * share + 0.5) as u64
     }
 
     /// A completed turn.
@@ -799,14 +931,22 @@ impl Synthetic<'_> {
         let mut visible = match sent.intent {
             Intent::Answer => self.final_output,
             Intent::Nothing => 0,
-            Intent::Plan | Intent::Record(_) => scenario.output.count(words[model::OUTPUT]),
+            Intent::Plan | Intent::Record(_) => times(
+                &scenario.output,
+                words[model::OUTPUT],
+                self.kind.output_scale,
+            ),
         };
         let spiked = scenario.spike.happens(words[model::SPIKE]);
         if spiked {
             let factor = scenario.spike_size.value(words[model::SPIKE_SIZE]);
             visible = (visible as f64 * factor + 0.5) as u64;
         }
-        let mut reasoning = scenario.reasoning.count(words[model::REASONING]);
+        let mut reasoning = times(
+            &scenario.reasoning,
+            words[model::REASONING],
+            self.kind.reasoning_scale,
+        );
         let cut = visible.saturating_add(reasoning) > cap;
         if cut {
             reasoning = reasoning.min(cap);
@@ -966,10 +1106,18 @@ impl World for Synthetic<'_> {
     fn start(&mut self, run: u64, facts: &Facts) {
         let words = self.luck.start(run);
         self.facts.clone_from(facts);
-        self.demand = match &self.scenario.demand {
-            Some(sampler) => sampler.count(words[run::DEMAND]),
-            None => u64::MAX,
+        let word = u64::from(words[run::KIND]);
+        let kinds = &self.scenario.kinds;
+        self.kind = kinds
+            .iter()
+            .find(|kind| word < kind.below)
+            .unwrap_or(&kinds[0]);
+        self.need = match &self.kind.demand {
+            CompiledDemand::Endless => Need::Results(u64::MAX),
+            CompiledDemand::Results(sampler) => Need::Results(sampler.count(words[run::DEMAND])),
+            CompiledDemand::Turns(sampler) => Need::Turns(sampler.count(words[run::DEMAND])),
         };
+        self.gives_up = self.kind.gives_up.happens(words[run::GIVES_UP]);
         self.final_output = self.scenario.final_output.count(words[run::FINAL_OUTPUT]);
         self.proposed.clear();
         self.proposals.clear();
