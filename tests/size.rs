@@ -219,17 +219,19 @@ fn bad_words_are_one_line_with_advice() {
 }
 
 #[test]
-fn threads_leave_no_trace() {
-    let outputs = ["1", "3"].map(|threads| {
+fn threads_and_sharing_leave_no_trace() {
+    let ways: [&[&str]; 3] = [&["1"], &["3"], &["1", "--no-sharing"]];
+    let outputs = ways.map(|way| {
         let folder = folder("0.7");
         let mut ask = ASK.to_vec();
-        ask.extend(["--threads", threads, "--max-cost-increase", "5"]);
+        ask.extend(["--max-cost-increase", "5", "--threads"]);
+        ask.extend_from_slice(way);
         let output = size(folder.path(), &ask);
         let json = std::fs::read(folder.path().join("out/size.json")).unwrap();
         let manifest = std::fs::read(folder.path().join("out/manifest.json")).unwrap();
         (output.stdout, json, manifest)
     });
-    assert!(outputs[0] == outputs[1]);
+    assert!(outputs.iter().all(|output| *output == outputs[0]));
 }
 
 /// Over many master seeds, recommendations at 95% miss the target in at most a tenth of the cases. Takes

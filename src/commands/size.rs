@@ -49,7 +49,7 @@ pub(super) fn run(args: &Size) -> Result<Verdict, Failure> {
     let goal = goal(args)?;
     let grid = Grid::new(&policy, axes)?;
     check_runs(args, &goal, study.scenarios.len())?;
-    let threads = inputs::threads(args.threads)?;
+    let work = inputs::work(&args.work)?;
     let folder = args
         .out
         .as_deref()
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Size) -> Result<Verdict, Failure> {
         seed: args.seed,
         command: command(args),
         bench: Bench {
-            threads,
+            work,
             progress: &progress,
         },
     };

@@ -288,7 +288,7 @@ fn summarise(
     let study = lab::study("size", problem.scenarios, policies, seed, runs);
     let setting = Setting {
         study: &study,
-        threads: problem.bench.threads,
+        work: problem.bench.work,
         command: problem.command.clone(),
         explain_options: String::new(),
         runs_per_month: None,
