@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use holdback_scenarios::{Loader, Policy, Scenario, library, read};
-use holdback_sim::campaign::RunSet;
+use holdback_sim::campaign::{RunSet, Work};
 use holdback_sim::luck::{Luck, LuckKey, TOOL_WORDS};
 use holdback_sim::sampler::Sampler;
 use holdback_sim::workload::Prepared;
@@ -21,60 +21,22 @@ fn scenario() -> Scenario {
         .expect("the reference workload is valid")
 }
 
-fn policy(text: &str) -> Policy {
-    read::policy_from_toml("bench", text).expect("the policies of the bench are valid")
-}
-
 /// Every limit and every reserve on, none of them tight.
 fn policies() -> [(&'static str, Policy); 3] {
     [
-        (
-            "run_limits",
-            policy(
-                r#"name = "run_limits"
-                family = "run_limits"
-                deadline_s = 100000
-                limits = { max_steps = 30, max_model_calls = 40, max_tool_calls = 120, max_input_tokens = 90000000, max_output_tokens = 9000000, max_cost = "50", synthesis_reserve_steps = 1, synthesis_reserve_model_calls = 2, synthesis_reserve_tool_calls = 4, synthesis_reserve_cost = "0.25" }"#,
-            ),
-        ),
-        (
-            "usage_limits",
-            policy(
-                r#"name = "usage_limits"
-                family = "usage_limits"
-                budget = { ceiling_usd = 50 }
-                evidence = { min_entries = 1 }
-                [limits]
-                maxTurns = 40
-                maxToolCalls = 120
-                maxOutputTokensPerTurn = 60000
-                timeoutMs = 100000000
-                toolBudgetNotices = true
-                maxRepeatedToolSignature = 9
-                maxNoNewEvidenceCalls = 60
-                maxCallsPerTool = { search = 100, fetch = 100 }
-                toolUnits = { max = 200, costs = { search = 1, fetch = 2, record_evidence = 0 } }
-                checkpointEveryToolCalls = 2
-                finalizationReserve = { maxOutputTokens = 8000 }
-                finalizationWindow = { reserveCalls = 4, reserveForEvidenceDeficit = true }
-                finalizationTurns = { reserveTurns = 1 }
-                toolBudgetExtension = { increment = 8, maxExtensions = 2, coverEvidenceDeficit = true }"#,
-            ),
-        ),
-        (
-            "caps",
-            policy(
-                r#"name = "caps"
-                family = "caps"
-                limits = { max_turns = 40, max_tool_calls = 120, max_cost_usd = "50", max_total_tokens = 90000000, on_exhausted = "final_turn" }"#,
-            ),
-        ),
+        ("run_limits", include_str!("policies/run_limits.toml")),
+        ("usage_limits", include_str!("policies/usage_limits.toml")),
+        ("caps", include_str!("policies/caps.toml")),
     ]
+    .map(|(name, text)| {
+        let policy = read::policy_from_toml(name, text);
+        (name, policy.expect("the policies of the bench are valid"))
+    })
 }
 
 fn simulate(prepared: &Prepared<'_>, threads: usize) -> u64 {
     prepared
-        .campaign(0, RunSet::range(0, RUNS), threads, &())
+        .campaign(0, RunSet::range(0, RUNS), Work::on(threads), &())
         .cells[0]
         .tally
         .sums
@@ -95,7 +57,9 @@ fn runs(c: &mut Criterion) {
             });
         }
         if name == "run_limits" {
-            let sums = prepared.campaign(0, RunSet::range(0, RUNS), 1, &()).cells[0]
+            let sums = prepared
+                .campaign(0, RunSet::range(0, RUNS), Work::on(1), &())
+                .cells[0]
                 .tally
                 .sums;
             (model_calls, tool_calls) = (sums.model_calls, sums.tool_calls);

@@ -153,9 +153,8 @@ pub(crate) struct Check {
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
-    /// Threads; all cores without it
-    #[arg(long, value_name = "T")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     /// No progress and no remarks
     #[arg(long)]
     pub(crate) quiet: bool,
@@ -230,9 +229,8 @@ pub(crate) struct Size {
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
-    /// Threads; all cores without it
-    #[arg(long, value_name = "T")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     /// Write size.json, limits.json, size.md and plots into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -297,12 +295,23 @@ pub(crate) struct Replay {
     pub(crate) shared: Shared,
 }
 
-/// What `compare` and `replay` have in common.
+/// How runs are made; no result depends on it.
 #[derive(Debug, Args)]
-pub(crate) struct Shared {
+pub(crate) struct WorkArgs {
     /// Threads; all cores without it
     #[arg(long, value_name = "T")]
     pub(crate) threads: Option<usize>,
+    /// Simulate every policy on its own, also where policies that differ in limits alone could share
+    /// a run until a limit tells them apart (slower, for comparison)
+    #[arg(long)]
+    pub(crate) no_sharing: bool,
+}
+
+/// What `compare` and `replay` have in common.
+#[derive(Debug, Args)]
+pub(crate) struct Shared {
+    #[command(flatten)]
+    pub(crate) work: WorkArgs,
     /// Write the report's files into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -6,8 +6,9 @@ use holdback_scenarios::policy::Policy;
 use holdback_scenarios::read::{self, Loader};
 use holdback_scenarios::study::Study;
 use holdback_scenarios::{FileError, Scenario, library};
+use holdback_sim::campaign::Work;
 
-use crate::cli::{Compare, Names};
+use crate::cli::{Compare, Names, WorkArgs};
 use crate::failure::Failure;
 
 /// The most runs of a cell.
@@ -21,18 +22,26 @@ pub(crate) fn loader(prices: Option<&Path>) -> Result<Loader, Failure> {
     })
 }
 
-/// The threads to use.
-pub(crate) fn threads(threads: Option<usize>) -> Result<usize, Failure> {
-    match threads {
-        Some(0) => Err(Failure::Usage(
-            "--threads: found 0, expected at least 1".to_owned(),
-        )),
-        Some(threads) if threads > 1024 => Err(Failure::Usage(format!(
-            "--threads: found {threads}, expected at most 1024"
-        ))),
-        Some(threads) => Ok(threads),
-        None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
-    }
+/// How runs are made.
+pub(crate) fn work(args: &WorkArgs) -> Result<Work, Failure> {
+    let threads = match args.threads {
+        Some(0) => {
+            return Err(Failure::Usage(
+                "--threads: found 0, expected at least 1".to_owned(),
+            ));
+        }
+        Some(threads) if threads > 1024 => {
+            return Err(Failure::Usage(format!(
+                "--threads: found {threads}, expected at most 1024"
+            )));
+        }
+        Some(threads) => threads,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    Ok(Work {
+        threads,
+        sharing: !args.no_sharing,
+    })
 }
 
 /// The study that `compare` runs.

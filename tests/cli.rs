@@ -103,6 +103,8 @@ fn threads_shards_interruptions_and_repetition_leave_the_same_bytes() {
         );
         assert!(files(&at(threads)) == whole, "{threads} threads");
     }
+    assert!(compare(&at("apart"), &["--no-sharing"]).status.success());
+    assert!(files(&at("apart")) == whole, "policies apart");
     let shards: Vec<String> = ["3/3", "1/3", "2/3"]
         .iter()
         .map(|shard| {
@@ -124,6 +126,21 @@ fn threads_shards_interruptions_and_repetition_leave_the_same_bytes() {
     assert!(files(&resumed) == whole, "resumed");
     assert!(compare(&resumed, &[]).status.success());
     assert!(files(&resumed) == whole, "again");
+}
+
+#[test]
+fn a_replay_brings_the_same_bytes_whether_policies_share_or_not() {
+    let folder = TempDir::new().unwrap();
+    let [together, apart] = [&[][..], &["--no-sharing"]].map(|more| {
+        let out = folder.path().join(format!("out-{}", more.len()));
+        let path = out.display().to_string();
+        let mut args = vec!["replay", "--quiet", "--per-run", "--out", &path];
+        args.extend_from_slice(more);
+        let output = holdback(&args);
+        assert!(output.status.success(), "{}", stderr(&output));
+        (stdout(&output), files(&out))
+    });
+    assert!(together == apart);
 }
 
 #[test]

@@ -279,17 +279,19 @@ fn too_few_recorded_runs_say_how_many_a_proof_needs() {
 }
 
 #[test]
-fn threads_leave_no_trace() {
-    let outputs = ["1", "3"].map(|threads| {
+fn threads_and_sharing_leave_no_trace() {
+    let ways: [&[&str]; 3] = [&["1"], &["3"], &["1", "--no-sharing"]];
+    let outputs = ways.map(|way| {
         let folder = folder("0.7");
         let mut ask = ASK.to_vec();
-        ask.extend(["--threads", threads, "--max-cost-increase", "5"]);
+        ask.extend(["--max-cost-increase", "5", "--threads"]);
+        ask.extend_from_slice(way);
         let output = size(folder.path(), &ask);
         let json = std::fs::read(folder.path().join("out/size.json")).unwrap();
         let manifest = std::fs::read(folder.path().join("out/manifest.json")).unwrap();
         (output.stdout, json, manifest)
     });
-    assert!(outputs[0] == outputs[1]);
+    assert!(outputs.iter().all(|output| *output == outputs[0]));
 }
 
 /// Steps reserves of the scheduled run: each one more answers a few percent more.

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::driver::Witness;
 use crate::policy::CompiledPolicy;
 use crate::runner::Runner;
-use crate::tally::{GROUPS, Outcome, Pairs, RunRecord, Tally};
+use crate::sharing::{Order, Team};
+use crate::tally::{GROUPS, Noted, Outcome, Pairs, RunRecord, Tally};
 use crate::world::World;
 
 /// Runs that a worker takes at a time, at most.
@@ -157,22 +158,47 @@ pub struct Row {
     pub record: RunRecord,
 }
 
-/// Runs a workload under all policies, paired run by run, on `threads` threads.
+/// How a campaign is worked on; its result does not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Threads.
+    pub threads: usize,
+    /// Policies that differ in limits alone share the past of a run until a limit tells them apart.
+    pub sharing: bool,
+}
+
+impl Work {
+    /// On so many threads, sharing what can be shared.
+    pub const fn on(threads: usize) -> Work {
+        Work {
+            threads,
+            sharing: true,
+        }
+    }
+}
+
+/// Runs a workload under all policies, paired run by run.
 pub fn campaign<L: Workload>(
     workload: &L,
     policies: &[CompiledPolicy],
     baseline: usize,
     runs: RunSet,
-    threads: usize,
+    work: Work,
     listener: &dyn Listener,
 ) -> Campaign {
-    let chunk = (runs.count / (threads.max(1) as u64 * 8)).clamp(1, CHUNK);
+    let threads = work.threads.max(1);
+    let chunk = (runs.count / (threads as u64 * 8)).clamp(1, CHUNK);
+    let order = if work.sharing {
+        Order::sharing(policies)
+    } else {
+        Order::apart(policies.len())
+    };
     let next = AtomicU64::new(0);
     let total = Mutex::new(Campaign::empty(policies.len()));
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
+        for _ in 0..threads {
             scope.spawn(|| {
-                let mut worker = Worker::new(workload, policies, baseline);
+                let mut worker = Worker::new(workload, policies, &order, baseline);
                 while !listener.stopped() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let from = index.saturating_mul(chunk);
@@ -182,9 +208,10 @@ pub fn campaign<L: Workload>(
                     let to = (from + chunk).min(runs.count);
                     worker.chunk(index, (from..to).map(|at| runs.run(at)), listener);
                 }
+                let part = worker.finish();
                 // Poisoned only if another worker panicked, and then the scope panics as well.
                 if let Ok(mut total) = total.lock() {
-                    total.merge(&worker.campaign);
+                    total.merge(&part);
                 }
             });
         }
@@ -197,64 +224,89 @@ pub fn campaign<L: Workload>(
 /// A thread's share of a campaign.
 struct Worker<'c, L: Workload> {
     workload: &'c L,
-    policies: &'c [CompiledPolicy],
+    order: &'c Order,
+    /// Place of the baseline in the order.
     baseline: usize,
     world: L::World,
-    runners: Vec<Runner<<L::World as World>::Mark>>,
-    records: Vec<RunRecord>,
+    teams: Vec<Team<'c, L::World>>,
+    chunk: Chunk,
+    /// In the order of the policies that is worked in. Within a group each cell counts what is
+    /// different from the cell before it, until [`Worker::finish`].
     campaign: Campaign,
 }
 
+/// What the runs of a chunk brought. It is counted cell by cell, for the sums of a cell are large.
+#[derive(Default)]
+struct Chunk {
+    runs: Vec<u64>,
+    /// The different records of all runs.
+    records: Vec<RunRecord>,
+    noted: Vec<Noted>,
+    /// Which of them belongs to a policy: run by run, and in each run in the order.
+    of: Vec<u32>,
+}
+
 impl<'c, L: Workload> Worker<'c, L> {
-    fn new(workload: &'c L, policies: &'c [CompiledPolicy], baseline: usize) -> Self {
+    fn new(
+        workload: &'c L,
+        policies: &'c [CompiledPolicy],
+        order: &'c Order,
+        baseline: usize,
+    ) -> Self {
+        let groups = order.groups.iter();
+        let place = order.policies.iter().position(|at| *at == baseline);
         Worker {
             workload,
-            policies,
-            baseline,
+            order,
+            baseline: place.unwrap_or(0),
             world: workload.world(),
-            runners: policies.iter().map(Runner::new).collect(),
-            records: Vec::with_capacity(policies.len()),
+            teams: groups
+                .map(|group| Team::new(policies, &order.policies[group.clone()]))
+                .collect(),
+            chunk: Chunk::default(),
             campaign: Campaign::empty(policies.len()),
         }
     }
 
     fn chunk(&mut self, index: u64, runs: impl Iterator<Item = u64>, listener: &dyn Listener) {
-        let mut rows = Vec::new();
-        let mut done = 0;
+        self.chunk.runs.clear();
+        self.chunk.records.clear();
+        self.chunk.noted.clear();
+        self.chunk.of.clear();
         for run in runs {
             self.run(run);
-            done += self.policies.len() as u64;
-            if listener.wants_rows() {
-                let row = |(policy, record): (usize, &RunRecord)| Row {
-                    policy,
-                    run,
-                    record: *record,
-                };
-                rows.extend(self.records.iter().enumerate().map(row));
-            }
         }
+        self.count();
         if listener.wants_rows() {
-            listener.rows(index, rows);
+            listener.rows(index, self.rows());
         }
-        listener.done(done);
+        listener.done(self.chunk.of.len() as u64);
     }
 
     fn run(&mut self, run: u64) {
         self.workload.select(&mut self.world, run);
-        self.records.clear();
-        for (policy, runner) in self.policies.iter().zip(&mut self.runners) {
-            let record = runner.run(policy, &mut self.world, run, &mut ());
-            self.records.push(record);
-        }
-        let answered = |record: &RunRecord| record.outcome == Outcome::Answered;
-        let there = self.records.get(self.baseline).is_some_and(answered);
-        for (cell, record) in self.campaign.cells.iter_mut().zip(&self.records) {
-            cell.tally.add(run, record);
-            cell.pairs.add(run, answered(record), there);
+        let Chunk {
+            runs,
+            records,
+            noted,
+            of,
+        } = &mut self.chunk;
+        let (first, from) = (records.len(), of.len());
+        runs.push(run);
+        of.resize(from + self.order.policies.len(), 0);
+        for (team, group) in self.teams.iter_mut().zip(&self.order.groups) {
+            let of = &mut of[from + group.start..from + group.end];
+            team.run(&mut self.world, run, |record, members| {
+                for member in members {
+                    of[*member] = records.len() as u32;
+                }
+                records.push(*record);
+                noted.push(Noted::of(run, record));
+            });
         }
         // A run that answered and in which no policy could be noticed is its own twin.
-        let untouched = |record: &&RunRecord| record.untouched && answered(record);
-        let twin = match self.records.iter().find(untouched) {
+        let untouched = |record: &&RunRecord| record.untouched && is_answered(record);
+        let twin = match records[first..].iter().find(untouched) {
             Some(record) if self.workload.twin_is_a_run() => Some(record.evidence),
             _ => self.workload.twin(&mut self.world, run),
         };
@@ -266,6 +318,93 @@ impl<'c, L: Workload> Worker<'c, L> {
             None => self.campaign.twins_without_end += 1,
         }
     }
+
+    /// Counts the chunk. A record that belongs to neighbours is counted in the first of them and
+    /// taken back in the one behind the last.
+    fn count(&mut self) {
+        let Chunk {
+            runs,
+            records,
+            noted,
+            of,
+        } = &self.chunk;
+        let width = self.order.policies.len();
+        for group in &self.order.groups {
+            for place in group.clone() {
+                let cell = &mut self.campaign.cells[place];
+                let mut notes: Option<Noted> = None;
+                for (run, of) in runs.iter().zip(of.chunks_exact(width)) {
+                    let own = of[place];
+                    let here = is_answered(&records[own as usize]);
+                    let there = is_answered(&records[of[self.baseline] as usize]);
+                    let before = (place > group.start).then(|| of[place - 1]);
+                    if before != Some(own) {
+                        cell.tally.count(*run, &records[own as usize]);
+                        cell.pairs.count(here, there);
+                        if let Some(before) = before {
+                            let before = &records[before as usize];
+                            cell.tally.uncount(*run, before);
+                            cell.pairs.uncount(is_answered(before), there);
+                        }
+                    }
+                    cell.pairs.note(*run, here, there);
+                    match &mut notes {
+                        Some(notes) => notes.absorb(&noted[own as usize]),
+                        None => notes = Some(noted[own as usize]),
+                    }
+                }
+                if let Some(notes) = notes {
+                    cell.tally.note(&notes);
+                }
+            }
+        }
+    }
+
+    /// The records of the chunk in the order of the policies.
+    fn rows(&self) -> Vec<Row> {
+        let Chunk {
+            runs, records, of, ..
+        } = &self.chunk;
+        let width = self.order.policies.len();
+        let mut place_of = vec![0; width];
+        for (place, policy) in self.order.policies.iter().enumerate() {
+            place_of[*policy] = place;
+        }
+        let mut rows = Vec::with_capacity(of.len());
+        for (run, of) in runs.iter().zip(of.chunks_exact(width)) {
+            rows.extend(place_of.iter().enumerate().map(|(policy, place)| Row {
+                policy,
+                run: *run,
+                record: records[of[*place] as usize],
+            }));
+        }
+        rows
+    }
+
+    /// The share in the order of the policies, each cell with all that it counts.
+    fn finish(mut self) -> Campaign {
+        let cells = &mut self.campaign.cells;
+        for group in &self.order.groups {
+            for place in group.clone() {
+                if place > group.start {
+                    let (before, rest) = cells.split_at_mut(place);
+                    rest[0].tally.count_all_of(&before[place - 1].tally);
+                    rest[0].pairs.count_all_of(&before[place - 1].pairs);
+                }
+            }
+        }
+        cells.iter_mut().for_each(|cell| cell.tally.complete());
+        let mut ordered: Vec<_> = self.order.policies.iter().zip(cells.drain(..)).collect();
+        ordered.sort_by_key(|(policy, _)| **policy);
+        Campaign {
+            cells: ordered.into_iter().map(|(_, cell)| cell).collect(),
+            ..self.campaign
+        }
+    }
+}
+
+fn is_answered(record: &RunRecord) -> bool {
+    record.outcome == Outcome::Answered
 }
 
 /// Runs one run under one policy before a witness.

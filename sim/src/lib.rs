@@ -12,6 +12,7 @@ pub mod policy;
 pub mod records;
 pub mod runner;
 pub mod sampler;
+mod sharing;
 pub mod tally;
 pub mod vectors;
 pub mod workload;

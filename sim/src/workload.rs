@@ -5,7 +5,7 @@ use holdback_scenarios::price::Price;
 use holdback_scenarios::script::{Act, Bill, Script, ScriptTurn};
 use holdback_scenarios::{Policy, Scenario};
 
-use crate::campaign::{Campaign, Listener, RunSet, Workload, campaign};
+use crate::campaign::{Campaign, Listener, RunSet, Work, Workload, campaign};
 use crate::luck::LuckKey;
 use crate::policy::{CompileError, CompiledPolicy, Ledger, ToolNames, compile};
 use crate::world::{Compiled, Record, Recorded, Scripted, Synthetic, twin_evidence};
@@ -81,14 +81,14 @@ impl<'s> Prepared<'s> {
         &self,
         baseline: usize,
         runs: RunSet,
-        threads: usize,
+        work: Work,
         listener: &dyn Listener,
     ) -> Campaign {
         self.with(CampaignOf {
             policies: &self.policies,
             baseline,
             runs,
-            threads,
+            work,
             listener,
         })
     }
@@ -145,7 +145,7 @@ struct CampaignOf<'c> {
     policies: &'c [CompiledPolicy],
     baseline: usize,
     runs: RunSet,
-    threads: usize,
+    work: Work,
     listener: &'c dyn Listener,
 }
 
@@ -158,7 +158,7 @@ impl Visitor for CampaignOf<'_> {
             self.policies,
             self.baseline,
             self.runs,
-            self.threads,
+            self.work,
             self.listener,
         )
     }
@@ -254,14 +254,14 @@ impl Replay<'_> {
         &self,
         policies: &[CompiledPolicy],
         baseline: usize,
-        threads: usize,
+        work: Work,
         listener: &dyn Listener,
     ) -> Campaign {
         if self.records.is_empty() {
             return Campaign::empty(policies.len());
         }
         let runs = RunSet::range(self.offset, self.offset + self.records.len() as u64);
-        campaign(self, policies, baseline, runs, threads, listener)
+        campaign(self, policies, baseline, runs, work, listener)
     }
 }
 

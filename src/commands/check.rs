@@ -29,7 +29,7 @@ pub(super) fn run(args: &Check) -> Result<Verdict, Failure> {
     let gates = gates(args, &study)?;
     let setting = Setting {
         study: &study,
-        threads: inputs::threads(args.threads)?,
+        work: inputs::work(&args.work)?,
         command: command(args, &study),
         explain_options: explain_options(args),
         runs_per_month: None,

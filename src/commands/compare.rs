@@ -24,7 +24,7 @@ const MOST_RUNS: u64 = inputs::MAX_RUNS;
 
 pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
     let study = inputs::study(args)?;
-    let threads = inputs::threads(args.shared.threads)?;
+    let work = inputs::work(&args.shared.work)?;
     if let Some(precision) = args.precision
         && !(precision > 0.0 && precision <= 50.0)
     {
@@ -38,7 +38,7 @@ pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
     };
     let setting = Setting {
         study: &study,
-        threads,
+        work,
         command: command(args, &study),
         explain_options: explain_options(args, &study),
         runs_per_month: args.shared.runs_per_month,

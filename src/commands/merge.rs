@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use holdback_reports::summary::Summary;
 use holdback_scenarios::Study;
-use holdback_sim::campaign::Campaign;
+use holdback_sim::campaign::{Campaign, Work};
 
 use super::show;
 use super::study::{Setting, scenario_info};
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Merge) -> Result<Verdict, Failure> {
     let folder = Folder::open(&args.out, &identity)?;
     let setting = Setting {
         study: &study,
-        threads: 1,
+        work: Work::on(1),
         command: header.command.clone(),
         explain_options: header.explain_options.clone(),
         runs_per_month: header.runs_per_month,

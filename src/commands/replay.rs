@@ -11,7 +11,7 @@ use holdback_scenarios::price::Price;
 use holdback_scenarios::read;
 use holdback_scenarios::trace::Names;
 use holdback_scenarios::{FileError, library};
-use holdback_sim::campaign::Campaign;
+use holdback_sim::campaign::{Campaign, Work};
 use holdback_sim::luck::LuckKey;
 use holdback_sim::policy::{CompiledPolicy, ToolNames, compile};
 use holdback_sim::records::{CONTINUE, LeftOut, Recorder};
@@ -97,7 +97,7 @@ struct Setting<'a> {
     policies: Vec<Policy>,
     compiled: Vec<CompiledPolicy>,
     baseline: usize,
-    threads: usize,
+    work: Work,
     price: Option<Price>,
     names: ToolNames,
     key: LuckKey,
@@ -134,7 +134,7 @@ impl<'a> Setting<'a> {
             policies,
             compiled,
             baseline,
-            threads: inputs::threads(args.shared.threads)?,
+            work: inputs::work(&args.shared.work)?,
             price,
             names: tools,
             key: LuckKey::new(args.seed, "replay"),
@@ -335,12 +335,7 @@ impl<'a> Replayed<'a> {
         progress.scenario(&source.name);
         progress.extend((records.len() * setting.compiled.len()) as u64);
         let campaign = match rows {
-            None => workload.campaign(
-                &setting.compiled,
-                setting.baseline,
-                setting.threads,
-                progress,
-            ),
+            None => workload.campaign(&setting.compiled, setting.baseline, setting.work, progress),
             Some(file) => {
                 let names = RowNames {
                     scenario: &source.name,
@@ -356,12 +351,8 @@ impl<'a> Replayed<'a> {
                     first_run: source.played,
                 };
                 let listener = RowListener::new(progress, names, file);
-                let campaign = workload.campaign(
-                    &setting.compiled,
-                    setting.baseline,
-                    setting.threads,
-                    &listener,
-                );
+                let campaign =
+                    workload.campaign(&setting.compiled, setting.baseline, setting.work, &listener);
                 listener.finish()?;
                 campaign
             }

@@ -50,7 +50,7 @@ pub(super) fn run(args: &Size) -> Result<Verdict, Failure> {
         _ => recorded(args, &policy, &loader)?,
     };
     check_runs(args, &goal, &worlds)?;
-    let threads = inputs::threads(args.threads)?;
+    let work = inputs::work(&args.work)?;
     let folder = args
         .out
         .as_deref()
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Size) -> Result<Verdict, Failure> {
         seed: args.seed,
         command: command(args),
         bench: Bench {
-            threads,
+            work,
             progress: &progress,
         },
     };

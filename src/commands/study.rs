@@ -7,7 +7,7 @@ use holdback_reports::study::{Cell, Kind, PolicyInfo, ScenarioInfo, StudyResult,
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::{Scenario, Study};
 use holdback_sim::bound::overspend_bound;
-use holdback_sim::campaign::{Campaign, Listener, RunSet};
+use holdback_sim::campaign::{Campaign, Listener, RunSet, Work};
 use holdback_sim::policy::defaults;
 use holdback_sim::workload::Prepared;
 
@@ -17,8 +17,8 @@ use crate::failure::Failure;
 pub(crate) struct Setting<'s> {
     /// The study.
     pub(crate) study: &'s Study,
-    /// Worker threads.
-    pub(crate) threads: usize,
+    /// How its runs are made.
+    pub(crate) work: Work,
     /// The canonical command.
     pub(crate) command: String,
     /// What `explain` needs beside scenario, policy and run.
@@ -73,7 +73,7 @@ pub(crate) fn run_scenario(
     runs: RunSet,
     listener: &dyn Listener,
 ) -> Campaign {
-    prepared.campaign(setting.study.baseline, runs, setting.threads, listener)
+    prepared.campaign(setting.study.baseline, runs, setting.work, listener)
 }
 
 /// A scenario with what was measured in it.

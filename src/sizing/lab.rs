@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use holdback_engine::Money;
 use holdback_scenarios::Study;
 use holdback_scenarios::policy::Policy;
-use holdback_sim::campaign::{Campaign, Listener, Row, RunSet};
+use holdback_sim::campaign::{Campaign, Listener, Row, RunSet, Work};
 use holdback_sim::tally::{Outcome, PICOS_PER_HISTOGRAM_UNIT, Tally};
 
 use super::goal::{Goal, Reached, Score};
@@ -19,8 +19,8 @@ use crate::progress::{self, Progress};
 /// How runs are made.
 #[derive(Clone, Copy)]
 pub(crate) struct Bench<'b> {
-    /// Worker threads.
-    pub(crate) threads: usize,
+    /// On which threads, and whether policies share a run.
+    pub(crate) work: Work,
     /// Told of every run.
     pub(crate) progress: &'b Progress,
 }
@@ -50,7 +50,7 @@ impl Bench<'_> {
     ) -> Result<Campaign, Failure> {
         self.progress.scenario(world.name());
         self.progress.extend(runs.count * policies.len() as u64);
-        let campaign = world.campaign(policies, seed, runs, self.threads, listener)?;
+        let campaign = world.campaign(policies, seed, runs, self.work, listener)?;
         if progress::interrupted() {
             return Err(Failure::Interrupted("nothing was recommended".to_owned()));
         }

@@ -311,7 +311,7 @@ fn summarise(
     let study = lab::study("size", policies, seed, runs);
     let setting = Setting {
         study: &study,
-        threads: problem.bench.threads,
+        work: problem.bench.work,
         command: problem.command.clone(),
         explain_options: String::new(),
         runs_per_month: None,

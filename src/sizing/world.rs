@@ -9,7 +9,7 @@ use holdback_scenarios::import::{InputTokens, Traces};
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::price::Price;
 use holdback_scenarios::scenario::Probability;
-use holdback_sim::campaign::{Campaign, Listener, RunSet};
+use holdback_sim::campaign::{Campaign, Listener, RunSet, Work};
 use holdback_sim::luck::{Luck, LuckKey};
 use holdback_sim::policy::{CompileError, ToolNames, compile};
 use holdback_sim::records::{LeftOut, Recorder};
@@ -73,15 +73,15 @@ impl World {
         policies: &[Policy],
         seed: u64,
         runs: RunSet,
-        threads: usize,
+        work: Work,
         listener: &dyn Listener,
     ) -> Result<Campaign, CompileError> {
         match self {
             World::Drawn(scenario) => {
                 let prepared = Prepared::new(scenario, policies, seed)?;
-                Ok(prepared.campaign(0, runs, threads, listener))
+                Ok(prepared.campaign(0, runs, work, listener))
             }
-            World::Recorded(recorded) => recorded.campaign(policies, seed, runs, threads, listener),
+            World::Recorded(recorded) => recorded.campaign(policies, seed, runs, work, listener),
         }
     }
 
@@ -144,7 +144,7 @@ impl Recorded {
         policies: &[Policy],
         seed: u64,
         runs: RunSet,
-        threads: usize,
+        work: Work,
         listener: &dyn Listener,
     ) -> Result<Campaign, CompileError> {
         let mut names = self.names.clone();
@@ -161,7 +161,7 @@ impl Recorded {
             price: self.price,
             key: LuckKey::new(seed, "replay"),
         };
-        Ok(replay.campaign(&compiled, 0, threads, listener))
+        Ok(replay.campaign(&compiled, 0, work, listener))
     }
 
     /// Two halves at random, the first for the search and the second, which may be one larger, for

@@ -6,7 +6,7 @@ use holdback_scenarios::calibrate::Observed;
 use holdback_scenarios::price::Price;
 use holdback_scenarios::trace::{Names, Run};
 use holdback_scenarios::{Policy, Scenario, library};
-use holdback_sim::campaign::RunSet;
+use holdback_sim::campaign::{RunSet, Work};
 use holdback_sim::luck::LuckKey;
 use holdback_sim::policy::{ToolNames, compile};
 use holdback_sim::records::Recorder;
@@ -99,7 +99,7 @@ impl<'r> Source<'r> {
         let (fit, test) = order.split_at(order.len() / 2);
         let (scenario, price) = fitted(self.label, fit, self.names).unwrap();
         let prepared = Prepared::new(&scenario, &self.policies, 1 + number as u64).unwrap();
-        let simulated = prepared.campaign(0, RunSet::range(0, setup.runs), 2, &());
+        let simulated = prepared.campaign(0, RunSet::range(0, setup.runs), Work::on(2), &());
 
         let mut tools = ToolNames::of_records();
         let ledger = replay_ledger(None, None);
@@ -120,7 +120,7 @@ impl<'r> Source<'r> {
             price: None,
             key: LuckKey::new(7, "replay"),
         };
-        let replayed = replay.campaign(&compiled, 0, 2, &());
+        let replayed = replay.campaign(&compiled, 0, Work::on(2), &());
         errors.runs = self.runs.len();
         for (at, policy) in self.policies.iter().enumerate() {
             errors.add(

@@ -39,9 +39,30 @@ impl State {
             Batch::Trim => self.trim(config),
             Batch::RunAll => self.run_or_shut_out(config),
         };
+        self.tell_room(config, observer);
         self.crossed = crossed.decisive(config);
         if O::ACTIVE {
             self.tell_batch(config, observer);
+        }
+    }
+
+    /// Tells how the plan has looked at the cap on tool calls: a trimmed batch goes by its value, the
+    /// others ask whether it is used up, or passed by their calls.
+    fn tell_room<O: Observer>(&self, config: &Config, observer: &O) {
+        let cap = Dimension::ToolCalls as usize;
+        let executed = i128::from(self.progress.counters.tool_calls);
+        match config.batch {
+            Batch::Reject => observer.compared(cap, executed + self.proposed() - 1),
+            Batch::Trim => {
+                observer.compared(cap, executed + self.proposed() - 1);
+                if self.room(config).is_some_and(|room| room < self.proposed()) {
+                    observer.read(cap);
+                }
+            }
+            Batch::RunAll => {
+                observer.compared(cap, executed);
+                observer.compared(cap, executed + self.admitted() - 1);
+            }
         }
     }
 

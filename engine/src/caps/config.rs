@@ -4,7 +4,7 @@ use super::presets::{self, Preset};
 use super::{
     Batch, BlankAnswer, Check, CountTurns, CutTurn, Dimension, Durability, Limits, OnExhausted,
 };
-use crate::protocol::ToolId;
+use crate::protocol::{Thresholds, ToolId};
 
 /// A setting that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +44,25 @@ pub struct Config {
     pub blank_answer: BlankAnswer,
     /// Names in `max_calls_per_tool` that this workload does not have; their caps are never reached.
     pub unknown_tools: Vec<String>,
+}
+
+impl Thresholds for Config {
+    /// The caps, in the order of [`Dimension::ALL`]; those on single tools are not among them.
+    fn thresholds(&self) -> Vec<i128> {
+        let cap = |cap: &Option<i128>| cap.unwrap_or(i128::MAX);
+        self.caps.iter().map(cap).collect()
+    }
+
+    /// A cap that exists on one side only is a difference.
+    fn differs_in_thresholds_only(&self, other: &Config) -> bool {
+        let mut like = self.clone();
+        for (mine, theirs) in like.caps.iter_mut().zip(&other.caps) {
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                *mine = *theirs;
+            }
+        }
+        like == *other
+    }
 }
 
 impl Limits {

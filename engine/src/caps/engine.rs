@@ -13,9 +13,22 @@ use crate::protocol::{
 ///
 /// Tool calls run one after the other, in source order. A closing turn offers no tools
 /// ([`Tools::Absent`]) and says so ([`Instruction::FinalTurn`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Engine {
     state: State,
+}
+
+impl Clone for Engine {
+    fn clone(&self) -> Engine {
+        Engine {
+            state: self.state.clone(),
+        }
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &Engine) {
+        self.state.clone_from(&source.state);
+    }
 }
 
 /// The first pause before a retry, and the longest: those of widespread client libraries, without
@@ -31,6 +44,12 @@ struct Moment<'a, O> {
 }
 
 impl<O: Observer> Moment<'_, O> {
+    /// Whether so much use reaches the cap on a dimension.
+    fn reaches(&self, dimension: Dimension, used: i128) -> bool {
+        self.observer.compared(dimension as usize, used);
+        self.config.cap(dimension).is_some_and(|cap| used >= cap)
+    }
+
     /// Puts a decision together only if somebody listens.
     fn tell(&mut self, decision: impl FnOnce(&Config, Micros) -> Decision) {
         if O::ACTIVE {
@@ -405,11 +424,7 @@ impl Engine {
                 _ => 0,
             };
             let used = self.used(at.config, at.now, dimension);
-            compared
-                && at
-                    .config
-                    .cap(dimension)
-                    .is_some_and(|cap| used >= cap + granted)
+            compared && at.reaches(dimension, used - granted)
         })?;
         let rule = if found.is_spent() {
             Rule::SpentBefore
@@ -452,28 +467,18 @@ impl Engine {
 
     fn is_spent_before<O: Observer>(&self, at: &Moment<'_, O>, dimension: Dimension) -> bool {
         at.config.check(dimension).before()
-            && at
-                .config
-                .cap(dimension)
-                .is_some_and(|cap| self.used(at.config, at.now, dimension) >= cap)
+            && at.reaches(dimension, self.used(at.config, at.now, dimension))
     }
 
     fn is_spent_after<O: Observer>(&self, at: &Moment<'_, O>, dimension: Dimension) -> bool {
         at.config.check(dimension).after()
-            && at
-                .config
-                .cap(dimension)
-                .is_some_and(|cap| self.used(at.config, at.now, dimension) > cap)
+            && at.reaches(dimension, self.used(at.config, at.now, dimension) - 1)
     }
 
     /// True if the tools of this turn would be a tool turn or a super-step past the cap.
     fn tool_step_is_exhausted<O: Observer>(&self, at: &Moment<'_, O>) -> bool {
         let used = self.used(at.config, at.now, Dimension::Turns);
-        at.config.count_turns != CountTurns::Model
-            && at
-                .config
-                .cap(Dimension::Turns)
-                .is_some_and(|cap| used >= cap)
+        at.config.count_turns != CountTurns::Model && at.reaches(Dimension::Turns, used)
     }
 
     /// The cap, if any, inside which the next request is the last that fits.
@@ -492,10 +497,7 @@ impl Engine {
             };
             let used = self.used(at.config, at.now, *dimension);
             at.config.action(*dimension) == OnExhausted::FinalTurnInside
-                && at
-                    .config
-                    .cap(*dimension)
-                    .is_some_and(|cap| used + to_go_on > cap)
+                && at.reaches(*dimension, used + to_go_on - 1)
         })
     }
 

@@ -37,7 +37,7 @@ pub enum LastText {
 }
 
 /// The whole state of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub(super) progress: Checkpoint,
     pub(super) phase: Phase,
@@ -78,6 +78,34 @@ pub(super) enum Fate {
     Run,
     /// It gets an error result, because of this cap.
     Refused(Dimension),
+}
+
+impl Clone for State {
+    fn clone(&self) -> State {
+        let mut copy = State::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &State) {
+        let State {
+            progress,
+            phase,
+            attempt,
+            cancelled,
+            calls,
+            fates,
+            crossed,
+        } = source;
+        self.progress.copy_from(progress);
+        self.phase = *phase;
+        self.attempt = *attempt;
+        self.cancelled = *cancelled;
+        self.calls.clone_from(calls);
+        self.fates.clone_from(fates);
+        self.crossed = *crossed;
+    }
 }
 
 impl State {

@@ -13,6 +13,19 @@ pub trait Observer {
 
     /// One decision.
     fn decided(&mut self, decision: Decision);
+
+    /// The engine asks whether `used` has reached a threshold of its configuration, whatever the
+    /// answer: `threshold` is its place in [`super::Thresholds::thresholds`].
+    #[inline]
+    fn compared(&self, threshold: usize, used: i128) {
+        let _ = (threshold, used);
+    }
+
+    /// The engine goes by the value of a threshold, and not only by a comparison with it.
+    #[inline]
+    fn read(&self, threshold: usize) {
+        let _ = threshold;
+    }
 }
 
 /// Listens to nothing and costs nothing.

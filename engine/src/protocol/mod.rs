@@ -31,6 +31,7 @@ mod call;
 mod decision;
 mod durable;
 mod event;
+mod thresholds;
 
 pub use action::{
     Action, CheckpointKind, Counted, Ending, Instruction, JournalEntry, ModelRequest, Notice,
@@ -40,6 +41,7 @@ pub use call::{Call, CallResult, CallStatus, Digest, Signature, ToolId};
 pub use decision::{Decision, Limiter, Observer, Quantity, Rule, Verdict};
 pub use durable::{Counters, Durable, HistoryEntry};
 pub use event::{Event, Fault, FaultKind, Finish, ModelTurn, Text, Usage};
+pub use thresholds::Thresholds;
 
 use crate::Money;
 
@@ -55,9 +57,9 @@ pub type Micros = i64;
 /// [`LimitsEngine::Checkpoint`], with all the losses that the reference engines have.
 pub trait LimitsEngine: Clone {
     /// The compiled limits and rules, shared by all runs of a policy.
-    type Config;
+    type Config: Thresholds;
     /// The whole state of a run.
-    type State: Clone + serde::Serialize + serde::de::DeserializeOwned;
+    type State: Clone + PartialEq + serde::Serialize + serde::de::DeserializeOwned;
     /// What a checkpoint of this family holds, and nothing else.
     type Checkpoint: Clone + Default + serde::Serialize + serde::de::DeserializeOwned;
 

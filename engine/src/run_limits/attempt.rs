@@ -1,9 +1,8 @@
 //! The attempts of a step (reference, section 7).
 
 use super::cause::Cause;
-use super::check;
 use super::engine::Run;
-use super::reserve::{self, Entered};
+use super::reserve::Entered;
 use super::rule::Rule;
 use super::rules::AnswerOverCap;
 use super::state::{Attempt, Failed, Origin, Phase};
@@ -16,7 +15,7 @@ use crate::protocol::{
 impl<O: Observer> Run<'_, O> {
     /// A2 to A4.
     pub(super) fn attempt(&mut self) -> Action {
-        if let Some(cause) = check::before_attempt(self.config, &self.state.counters, self.now) {
+        if let Some(cause) = self.check_before_attempt() {
             return self.blocked(cause);
         }
         let control = self.control();
@@ -46,9 +45,7 @@ impl<O: Observer> Run<'_, O> {
     fn control(&self) -> Option<Entered> {
         let used = &self.state.counters;
         match self.state.step_reserve {
-            None if self.state.attempt > 0 => {
-                reserve::entered(self.config, used, used.tool_calls, true)
-            }
+            None if self.state.attempt > 0 => self.entered(used.tool_calls, true),
             found => found,
         }
     }
@@ -118,7 +115,7 @@ impl<O: Observer> Run<'_, O> {
     /// The rest of A5 and A6, A7, and S7 to S9. A crossed limit outranks whatever the attempt
     /// brought, an error as well as an answer.
     pub(super) fn attempt_recorded(&mut self, attempt: Attempt) -> Action {
-        if let Some(cause) = check::after_recording(self.config, &self.state.counters) {
+        if let Some(cause) = self.check_after_recording() {
             if !self.keeps_answer(attempt, &cause) {
                 return self.exceeded(cause);
             }

@@ -116,7 +116,8 @@ pub(super) const fn deadline(rule: Rule, config: &Config, now: Micros) -> Cause 
     }
 }
 
-fn tokens(used: u64) -> i64 {
+/// Token counts as limits compare them.
+pub(super) fn tokens(used: u64) -> i64 {
     i64::try_from(used).unwrap_or(i64::MAX)
 }
 

@@ -1,9 +1,9 @@
 //! The fitted batch: run, recorded, joined to the conversation (reference, sections 8 and 10).
 
 use super::cause::Cause;
-use super::check;
 use super::engine::Run;
 use super::state::{Admission, Origin, Phase};
+use super::thresholds::Threshold;
 use crate::Money;
 use crate::protocol::{
     Action, CallResult, CallStatus, CheckpointKind, Counted, Limiter, Observer, Verdict,
@@ -18,7 +18,7 @@ impl<O: Observer> Run<'_, O> {
     pub(super) fn dispatch(&mut self) -> Action {
         self.state.denied.clear();
         self.state.batch_cost = Money::ZERO;
-        if check::past_deadline(self.config, self.now) {
+        if self.past_deadline() {
             return self.cancel_dispatch(0);
         }
         if !self.runs_in_parallel() {
@@ -36,11 +36,12 @@ impl<O: Observer> Run<'_, O> {
     /// crash may not fit a second time, and then runs in order.
     fn runs_in_parallel(&self) -> bool {
         let state = &self.state;
-        let fits = state
+        let wanted = state
             .counters
             .tool_calls
-            .saturating_add(i64::from(state.fitted))
-            <= self.config.tool_calls;
+            .saturating_add(i64::from(state.fitted));
+        self.compared(Threshold::ToolCalls, i128::from(wanted) - 1);
+        let fits = wanted <= self.config.tool_calls;
         fits && (2..=PARALLEL_BATCH_LIMIT).contains(&state.fitted)
             && state.pending().iter().all(|call| call.parallel)
     }
@@ -76,7 +77,7 @@ impl<O: Observer> Run<'_, O> {
     pub(super) fn call_done(&mut self, index: u32, result: &CallResult) -> Action {
         self.call_ran(index, result);
         let next = index + 1;
-        if next == self.state.fitted || check::past_deadline(self.config, self.now) {
+        if next == self.state.fitted || self.past_deadline() {
             return self.batch_ran(next);
         }
         self.run_call(next)
@@ -118,7 +119,7 @@ impl<O: Observer> Run<'_, O> {
     /// The first `ran` calls have run. S17: their number joins the counters whatever their results,
     /// unless the batch was recorded before a crash (rl-02329), or is cancelled now (rl-01335).
     fn batch_ran(&mut self, ran: u32) -> Action {
-        if check::past_deadline(self.config, self.now) {
+        if self.past_deadline() {
             return self.cancel_dispatch(ran);
         }
         let fitted = i64::from(self.state.fitted);
@@ -136,7 +137,7 @@ impl<O: Observer> Run<'_, O> {
     }
 
     pub(super) fn batch_recorded(&mut self) -> Action {
-        match check::after_recording(self.config, &self.state.counters) {
+        match self.check_after_recording() {
             Some(cause) => self.exceeded(cause),
             None => self.join_results(),
         }

@@ -25,7 +25,7 @@ impl<O: Observer> Run<'_, O> {
                 Cause::plain(Rule::Token, Limiter::Request),
                 Reason::CancelledRequested,
             )
-        } else if check::past_deadline(self.config, self.now) {
+        } else if self.past_deadline() {
             (
                 check::deadline(Rule::Token, self.config, self.now),
                 Reason::CancelledDeadline,

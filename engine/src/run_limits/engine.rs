@@ -11,9 +11,22 @@ use crate::protocol::{
 };
 
 /// The engine of one run under `run_limits`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Engine {
     pub(super) state: State,
+}
+
+impl Clone for Engine {
+    fn clone(&self) -> Engine {
+        Engine {
+            state: self.state.clone(),
+        }
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &Engine) {
+        self.state.clone_from(&source.state);
+    }
 }
 
 impl Engine {

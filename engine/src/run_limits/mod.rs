@@ -41,6 +41,7 @@ mod rule;
 mod rules;
 mod state;
 mod step;
+mod thresholds;
 mod validation;
 
 #[cfg(test)]

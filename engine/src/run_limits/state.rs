@@ -10,7 +10,7 @@ use crate::counts::Counts;
 use crate::protocol::{Call, Counters, Ending};
 
 /// The whole state of a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub(super) phase: Phase,
     /// Durable on their own.
@@ -133,6 +133,33 @@ pub(super) enum Origin {
     Checkpoint,
     /// The conversation of a checkpoint.
     History,
+}
+
+impl Clone for State {
+    fn clone(&self) -> State {
+        let mut copy = State::new();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &State) {
+        let mut calls = std::mem::take(&mut self.calls);
+        let mut denied = std::mem::take(&mut self.denied);
+        let mut identical_calls = std::mem::take(&mut self.identical_calls);
+        let mut identical_denials = std::mem::take(&mut self.identical_denials);
+        calls.clone_from(&source.calls);
+        denied.clone_from(&source.denied);
+        identical_calls.clone_from(&source.identical_calls);
+        identical_denials.clone_from(&source.identical_denials);
+        *self = State {
+            calls,
+            denied,
+            identical_calls,
+            identical_denials,
+            ..*source
+        };
+    }
 }
 
 impl State {

@@ -1,7 +1,6 @@
 //! One step: what must hold before it, and what becomes of its turn (reference, section 6).
 
 use super::cause::Cause;
-use super::check;
 use super::engine::Run;
 use super::reserve::{self, Entered};
 use super::rule::Rule;
@@ -19,9 +18,8 @@ impl<O: Observer> Run<'_, O> {
         if let Some(action) = self.token() {
             return action;
         }
-        let used = &self.state.counters;
-        let entered = reserve::entered(self.config, used, used.tool_calls, false);
-        if let Some(cause) = check::before_step(self.config, &self.state.counters, self.now) {
+        let entered = self.entered(self.state.counters.tool_calls, false);
+        if let Some(cause) = self.check_before_step() {
             return self.blocked(cause);
         }
         let state = &mut *self.state;
@@ -42,11 +40,8 @@ impl<O: Observer> Run<'_, O> {
         let room = if let Some(room) = self.recorded_before_crash() {
             room
         } else {
-            match reserve::entered(self.config, &self.state.counters, tool_calls, true) {
-                None => Room {
-                    calls: reserve::tool_calls_left(self.config, tool_calls),
-                    admission: Admission::Budget,
-                },
+            match self.entered(tool_calls, true) {
+                None => self.room_in_budget(tool_calls, Admission::Budget),
                 Some(entered) => match self.room_in_reserve(entered) {
                     Ok(room) => room,
                     Err(action) => return action,
@@ -57,6 +52,15 @@ impl<O: Observer> Run<'_, O> {
             return action;
         }
         self.fit(room)
+    }
+
+    /// The tool calls that are left.
+    fn room_in_budget(&self, tool_calls: i64, admission: Admission) -> Room {
+        self.fitted_to_tool_calls(tool_calls, self.state.calls.len() as u32);
+        Room {
+            calls: reserve::tool_calls_left(self.config, tool_calls),
+            admission,
+        }
     }
 
     /// The room that a rebuilt batch had, if its usage was recorded before the crash: it passed the
@@ -78,7 +82,6 @@ impl<O: Observer> Run<'_, O> {
             ..self.state.counters
         };
         let cause = entered.cause(self.config, &proposed_under);
-        let left = reserve::tool_calls_left(self.config, proposed_under.tool_calls);
         let rules = &self.config.rules;
         if !self.state.announced {
             match rules.crossing_turn {
@@ -90,16 +93,15 @@ impl<O: Observer> Run<'_, O> {
                     }));
                 }
                 CrossingTurn::RunThenSynthesize => {
-                    return Ok(Room {
-                        calls: left,
-                        admission: Admission::Crossing,
-                    });
+                    return Ok(self.room_in_budget(self.state.watermark, Admission::Crossing));
                 }
             }
         }
         let allowance = rules
             .reserve_tool_allowance
             .saturating_sub(self.state.allowance_used);
+        self.fitted_to_tool_calls(proposed_under.tool_calls, allowance);
+        let left = reserve::tool_calls_left(self.config, proposed_under.tool_calls);
         let allowance = i64::from(allowance).min(left);
         if allowance <= 0 {
             return Err(self.violation(cause));

@@ -3,6 +3,7 @@
 use super::machine::{Because, Machine};
 use super::rule::Rule;
 use super::state::{EntrySite, Expiry, Phase, Seat};
+use super::thresholds::Threshold;
 use super::window::Binding;
 use crate::protocol::{
     Action, Call, CallResult, CheckpointKind, Limiter, Observer, Output, Reason, Status, Verdict,
@@ -254,6 +255,7 @@ impl<O: Observer> Machine<'_, O> {
                 .state
                 .guards
                 .executions_of_signature(call.canonical_signature);
+            self.compared(Threshold::MaxSignature, executions);
             if executions >= max {
                 self.state.guards.count_denied_by_signature();
                 let rule = Rule::RepeatedSignature;
@@ -294,6 +296,9 @@ impl<O: Observer> Machine<'_, O> {
         self.state.batch.since_checkpoint += 1;
         let known = self.state.guards.count_result(self.config, result);
         let streak = self.state.guards.streak();
+        if known {
+            self.compared(Threshold::MaxStale, streak);
+        }
         if let Some(max) = self.config.max_stale.filter(|max| known && streak >= *max) {
             return self.exploration_trip(streak, max);
         }
@@ -313,6 +318,10 @@ impl<O: Observer> Machine<'_, O> {
 
     /// Row 11: a checkpoint within the batch, if another call follows.
     fn checkpoint_if_due(&mut self) -> Action {
+        self.compared(
+            Threshold::CheckpointEvery,
+            self.state.batch.since_checkpoint,
+        );
         let batch = &mut self.state.batch;
         let next = batch.at + 1;
         let due = self

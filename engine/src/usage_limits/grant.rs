@@ -3,6 +3,7 @@
 use super::machine::{Because, Machine};
 use super::rule::Rule;
 use super::state::{GrantSite, Phase};
+use super::thresholds::Threshold;
 use super::window::Binding;
 use crate::protocol::{Action, JournalEntry, Limiter, Notice, Observer, Verdict};
 
@@ -17,8 +18,12 @@ impl<O: Observer> Machine<'_, O> {
     pub(super) fn grant_in_window(&mut self, binding: &Binding) -> Option<Action> {
         let increment = self.config.extension?.increment;
         let window = self.config.window?;
-        let clears = binding.remaining.saturating_add(increment) > window.calls;
-        if binding.dimension != Limiter::ToolCalls || !clears {
+        if binding.dimension != Limiter::ToolCalls {
+            return None;
+        }
+        let after = binding.remaining.saturating_add(increment);
+        self.compared(Threshold::WindowCalls, i128::from(after) - 1);
+        if after <= window.calls {
             return None;
         }
         self.ask_grant(GrantSite::Window)

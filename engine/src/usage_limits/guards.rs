@@ -8,7 +8,7 @@ use crate::counts::Counts;
 use crate::protocol::{Call, CallResult, CallStatus, Digest, Signature, ToolId};
 
 /// Counters about the executed calls of a run. None of them is in a checkpoint.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Guards {
     units: u64,
     by_tool: Vec<u32>,
@@ -22,6 +22,30 @@ pub(super) struct Guards {
     streak: u64,
     denied_by_signature: u64,
     denied_by_tool_cap: u64,
+}
+
+impl Clone for Guards {
+    fn clone(&self) -> Guards {
+        let mut copy = Guards::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &Guards) {
+        let mut by_tool = std::mem::take(&mut self.by_tool);
+        let mut signatures = std::mem::take(&mut self.signatures);
+        let mut digests = std::mem::take(&mut self.digests);
+        by_tool.clone_from(&source.by_tool);
+        signatures.clone_from(&source.signatures);
+        digests.clone_from(&source.digests);
+        *self = Guards {
+            by_tool,
+            signatures,
+            digests,
+            ..*source
+        };
+    }
 }
 
 impl Guards {

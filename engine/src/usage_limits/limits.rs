@@ -318,7 +318,7 @@ impl Default for ModelCaps {
 }
 
 /// Settings compiled for the engine: tool names resolved, times in microseconds, defaults filled in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub(super) max_turns: u64,
     pub(super) max_tool_calls: Option<u64>,

@@ -26,6 +26,7 @@ mod rule;
 mod state;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod turn;
 mod usd;
 mod validate;
@@ -48,9 +49,22 @@ use crate::Money;
 use crate::protocol::{Action, Call, Counters, Durable, Event, LimitsEngine, Micros, Observer};
 
 /// The engine of `usage_limits`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Engine {
     state: State,
+}
+
+impl Clone for Engine {
+    fn clone(&self) -> Engine {
+        Engine {
+            state: self.state.clone(),
+        }
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &Engine) {
+        self.state.clone_from(&source.state);
+    }
 }
 
 impl Engine {

@@ -9,7 +9,7 @@ use crate::Money;
 use crate::protocol::{Call, Counters, Ending, Limiter, Micros, Notice, Usage};
 
 /// The whole state of a `usage_limits` run, for forks and snapshots.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub(super) phase: Phase,
     /// When this process began; `timeoutMs` counts from here.
@@ -131,7 +131,7 @@ pub(super) struct InHistory {
 }
 
 /// The calls of one turn, walked in source order.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: Vec<Call>,
     /// The call that is looked at.
@@ -144,6 +144,21 @@ pub(super) struct Batch {
     pub(super) since_checkpoint: u64,
     /// What its results add to the conversation once they join it.
     pub(super) adds: InHistory,
+}
+
+impl Clone for Batch {
+    fn clone(&self) -> Batch {
+        let mut copy = Batch::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &Batch) {
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.clone_from(&source.calls);
+        *self = Batch { calls, ..*source };
+    }
 }
 
 impl Batch {
@@ -176,12 +191,30 @@ impl Batch {
 
 /// Messages that join the conversation at the next boundary: grants in their order, then the window,
 /// then one more (the budget notice, or a re-prompt).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct NoticeQueue {
     extensions: Vec<Notice>,
     sent: usize,
     window: Option<Notice>,
     last: Option<Notice>,
+}
+
+impl Clone for NoticeQueue {
+    fn clone(&self) -> NoticeQueue {
+        let mut copy = NoticeQueue::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &NoticeQueue) {
+        let mut extensions = std::mem::take(&mut self.extensions);
+        extensions.clone_from(&source.extensions);
+        *self = NoticeQueue {
+            extensions,
+            ..*source
+        };
+    }
 }
 
 impl NoticeQueue {
@@ -227,6 +260,33 @@ pub struct Expiry {
     pub cap: u64,
     /// Calls of the batch that were not looked at any more, the one that tripped included.
     pub skipped: u32,
+}
+
+impl Clone for State {
+    fn clone(&self) -> State {
+        State {
+            batch: self.batch.clone(),
+            queue: self.queue.clone(),
+            guards: self.guards.clone(),
+            ..*self
+        }
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &State) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut queue = std::mem::take(&mut self.queue);
+        let mut guards = std::mem::take(&mut self.guards);
+        batch.clone_from(&source.batch);
+        queue.clone_from(&source.queue);
+        guards.clone_from(&source.guards);
+        *self = State {
+            batch,
+            queue,
+            guards,
+            ..*source
+        };
+    }
 }
 
 impl State {

@@ -4,6 +4,7 @@
 use super::machine::{Because, Machine, count};
 use super::rule::Rule;
 use super::state::{Phase, Seat};
+use super::thresholds::Threshold;
 use crate::protocol::{
     Action, Ending, Finish, Limiter, ModelTurn, Notice, Observer, Output, Quantity, Reason, Status,
     Text, Verdict,
@@ -44,6 +45,7 @@ impl<O: Observer> Machine<'_, O> {
             );
         }
         let elapsed = self.now - self.state.started_at;
+        self.compared(Threshold::Timeout, elapsed);
         if let Some(timeout) = self.config.timeout.filter(|timeout| elapsed >= *timeout) {
             return self.end(
                 Status::Limit,
@@ -58,6 +60,10 @@ impl<O: Observer> Machine<'_, O> {
         }
         let turns = self.state.turns();
         let allowed = self.config.max_turns.saturating_add(self.repair_turns());
+        self.compared(
+            Threshold::MaxTurns,
+            i128::from(turns) - i128::from(self.repair_turns()),
+        );
         if turns >= allowed {
             return self.end(
                 Status::Limit,
@@ -162,6 +168,7 @@ impl<O: Observer> Machine<'_, O> {
     fn reprompt(&mut self, because: Because, notice: Notice) -> Action {
         self.state.no_progress += 1;
         let (streak, max) = (self.state.no_progress, self.config.no_progress_turns);
+        self.compared(Threshold::NoProgressTurns, streak);
         if streak >= max {
             return self.end(
                 Status::Limit,

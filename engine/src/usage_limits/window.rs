@@ -4,6 +4,7 @@ use super::limits::Config;
 use super::machine::{Because, Machine};
 use super::rule::Rule;
 use super::state::{EntrySite, Phase, State};
+use super::thresholds::Threshold;
 use crate::protocol::{Action, JournalEntry, Limiter, Notice, Observer, Verdict};
 
 /// The dimension that holds the window open.
@@ -66,6 +67,15 @@ fn budget_reserve(config: &Config, state: &State) -> u64 {
     }
 }
 
+/// The evidence deficit opens the window whatever its reserve is.
+#[inline]
+fn widening_admits(config: &Config, state: &State, remaining: u64) -> bool {
+    match widening_deficit(config, state) {
+        0 => false,
+        deficit => remaining <= deficit.saturating_add(1),
+    }
+}
+
 #[inline]
 fn widening_deficit(config: &Config, state: &State) -> u64 {
     match config.window {
@@ -116,11 +126,22 @@ impl<O: Observer> Machine<'_, O> {
     /// The window as it stands now.
     #[inline]
     pub(super) fn binding(&self) -> Option<Binding> {
-        if self.config.has_window {
-            binding(self.config, self.state)
-        } else {
-            None
+        if !self.config.has_window {
+            return None;
         }
+        let budget = budget_left(self.config, self.state);
+        if let Some((_, remaining)) = budget
+            && !widening_admits(self.config, self.state, remaining)
+        {
+            self.compared(Threshold::WindowCalls, i128::from(remaining) - 1);
+        }
+        self.compared(Threshold::TurnsOutside, self.state.turns());
+        let binding = binding(self.config, self.state);
+        // Where both axes are watched, the tighter one is named, and grants ask for its name.
+        if binding.is_some() && budget.is_some() && self.config.reserve_turns.is_some() {
+            self.read(Threshold::MaxTurns);
+        }
+        binding
     }
 
     /// The window is open for the first time: makes the entry durable.

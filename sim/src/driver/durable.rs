@@ -45,7 +45,7 @@ impl<C, M: Clone> Slot<C, M> {
 }
 
 /// The durable store of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct DurableStore<C, M> {
     pub(super) counters: Counters,
     pub(super) journal: Vec<JournalEntry>,

@@ -1,6 +1,7 @@
 //! The driver: performs the engine's actions in a world, keeps the clock and the bill, kills the
 //! process and restarts it from what was durable.
 
+mod convoy;
 mod durable;
 mod judge;
 mod kills;
@@ -13,6 +14,7 @@ use holdback_engine::protocol::{
 };
 use holdback_scenarios::policy::Family;
 
+pub use convoy::Convoy;
 pub use kills::KillPlan;
 
 use crate::luck::{another, purpose};
@@ -88,6 +90,14 @@ pub struct Plan<'p, C> {
     pub checkpoint_cost: Money,
 }
 
+impl<C> Clone for Plan<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Plan<'_, C> {}
+
 /// Drives runs, one after the other, reusing its memory.
 #[derive(Debug)]
 pub struct Driver<E: LimitsEngine, M> {
@@ -97,6 +107,7 @@ pub struct Driver<E: LimitsEngine, M> {
 }
 
 /// The run in progress, as far as it is not in the engine, the world or the durable store.
+#[derive(Clone, Copy, Debug)]
 struct Course {
     now: Micros,
     record: RunRecord,
@@ -116,7 +127,7 @@ struct Course {
 }
 
 /// The most requests and executions that a run had behind it, in whichever process.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Furthest {
     model_calls: u64,
     tool_calls: u64,
@@ -126,6 +137,46 @@ struct Furthest {
 enum Died {
     No,
     Yes { tail_word: u32 },
+}
+
+/// A run at the point where its engine hears of an event: everything but the engine.
+struct Junction<'a, C, K, W: World> {
+    config: &'a C,
+    world: &'a W,
+    course: &'a Course,
+    durable: &'a DurableStore<K, W::Mark>,
+    event: EngineEvent<'a>,
+}
+
+/// Who goes by the engine's decisions: a policy alone, or others with it.
+trait Company<E: LimitsEngine, W: World> {
+    /// Advances the engine by the event.
+    fn advance<T: Witness>(
+        &mut self,
+        engine: &mut E,
+        at: &Junction<'_, E::Config, E::Checkpoint, W>,
+        witness: &mut T,
+    ) -> Action;
+
+    /// The engine was restarted from the durable store and has not begun.
+    fn resumed(&mut self, engine: &E, at: &Junction<'_, E::Config, E::Checkpoint, W>);
+}
+
+/// One policy, nobody beside it.
+struct Alone;
+
+impl<E: LimitsEngine, W: World> Company<E, W> for Alone {
+    #[inline]
+    fn advance<T: Witness>(
+        &mut self,
+        engine: &mut E,
+        at: &Junction<'_, E::Config, E::Checkpoint, W>,
+        witness: &mut T,
+    ) -> Action {
+        engine.advance(at.config, at.course.now, at.event, witness)
+    }
+
+    fn resumed(&mut self, _engine: &E, _at: &Junction<'_, E::Config, E::Checkpoint, W>) {}
 }
 
 impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
@@ -146,16 +197,52 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         run: u64,
         witness: &mut T,
     ) -> RunRecord {
+        let (course, action) = self.begin(plan, world, run, witness, &mut Alone);
+        self.go_on(plan, world, course, action, run, witness, &mut Alone)
+    }
+
+    /// Begins a run and returns its first action.
+    fn begin<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        world: &mut W,
+        run: u64,
+        witness: &mut T,
+        company: &mut impl Company<E, W>,
+    ) -> (Course, Action) {
         world.start(run, plan.facts);
-        let mut config = plan.config;
-        self.engine.reset(config);
-        let mut course = Course::new(world.kills().possible());
+        self.engine.reset(plan.config);
+        let course = Course::new(world.kills().possible());
         if course.keeps_durable {
             self.durable.clear(world.mark());
         }
-        let mut action = self
-            .engine
-            .advance(config, course.now, EngineEvent::Start, witness);
+        let at = Junction {
+            config: plan.config,
+            world: &*world,
+            course: &course,
+            durable: &self.durable,
+            event: EngineEvent::Start,
+        };
+        let action = company.advance(&mut self.engine, &at, witness);
+        (course, action)
+    }
+
+    /// Drives a run from this action to its end.
+    #[allow(clippy::too_many_arguments)]
+    fn go_on<W: World<Mark = M>, T: Witness>(
+        &mut self,
+        plan: &Plan<'_, E::Config>,
+        world: &mut W,
+        mut course: Course,
+        mut action: Action,
+        run: u64,
+        witness: &mut T,
+        company: &mut impl Company<E, W>,
+    ) -> RunRecord {
+        let mut config = match course.record.kills {
+            0 => plan.config,
+            _ => plan.resume_config.unwrap_or(plan.config),
+        };
         for _ in 0..MAX_ACTIONS {
             if T::ACTIVE {
                 let books = Books {
@@ -175,16 +262,33 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                 course.endless = true;
                 return self.finish(plan, config, world, course, &ENDLESS);
             }
-            let died = self.perform(plan, config, world, &mut course, &mut action, witness);
+            let died = self.perform(
+                plan,
+                config,
+                world,
+                &mut course,
+                &mut action,
+                witness,
+                company,
+            );
             if let Died::Yes { tail_word } = died {
                 config = plan.resume_config.unwrap_or(config);
-                action = self.restart(plan, config, world, &mut course, tail_word, witness);
+                action = self.restart(
+                    plan,
+                    config,
+                    world,
+                    &mut course,
+                    tail_word,
+                    witness,
+                    company,
+                );
             }
         }
         panic!("run {run} does not end: the engine asked for {MAX_ACTIONS} actions");
     }
 
     /// Performs one action and replaces it by the next.
+    #[allow(clippy::too_many_arguments)]
     fn perform<W: World<Mark = M>, T: Witness>(
         &mut self,
         plan: &Plan<'_, E::Config>,
@@ -193,6 +297,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         course: &mut Course,
         action: &mut Action,
         witness: &mut T,
+        company: &mut impl Company<E, W>,
     ) -> Died {
         let event = match *action {
             Action::CallModel(request) => {
@@ -307,7 +412,14 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                 unreachable!("{action:?} answers no event that this driver sends")
             }
         };
-        *action = self.engine.advance(config, course.now, event, witness);
+        let at = Junction {
+            config,
+            world: &*world,
+            course: &*course,
+            durable: &self.durable,
+            event,
+        };
+        *action = company.advance(&mut self.engine, &at, witness);
         Died::No
     }
 
@@ -379,6 +491,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
     }
 
     /// A new process from what was durable; returns its first action.
+    #[allow(clippy::too_many_arguments)]
     fn restart<W: World<Mark = M>, T: Witness>(
         &mut self,
         plan: &Plan<'_, E::Config>,
@@ -387,6 +500,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         course: &mut Course,
         tail_word: u32,
         witness: &mut T,
+        company: &mut impl Company<E, W>,
     ) -> Action {
         witness.killed(course.now);
         course.record.kills += 1;
@@ -414,8 +528,15 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
             calls: self.engine.calls(),
         };
         witness.resumed(course.now, &resumption);
-        self.engine
-            .advance(config, course.now, EngineEvent::Start, witness)
+        let at = Junction {
+            config,
+            world: &*world,
+            course: &*course,
+            durable: &self.durable,
+            event: EngineEvent::Start,
+        };
+        company.resumed(&self.engine, &at);
+        company.advance(&mut self.engine, &at, witness)
     }
 
     fn finish<W: World<Mark = M>>(
@@ -447,17 +568,28 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         record.evidence = world.evidence();
         record.evidence_entries = world.evidence_entries();
         record.ledger = ledger;
-        record.overspend = facts
-            .money_cap
-            .map(|cap| (facts.already_spent + record.billed - cap).or_zero());
-        record.reserve_left = facts
-            .money_cap
-            .map(|cap| (cap - facts.already_spent - ledger).or_zero());
         record.duration = course.now;
-        record.late = facts.time_limit.is_some_and(|limit| course.now > limit);
+        settle(record, facts);
         course.mark_ending(ending);
         course.record
     }
+}
+
+/// Holds what a run has spent against a policy's cap on money and time.
+fn settle(record: &mut RunRecord, facts: &Facts) {
+    record.overspend = facts
+        .money_cap
+        .map(|cap| (facts.already_spent + record.billed - cap).or_zero());
+    record.reserve_left = facts
+        .money_cap
+        .map(|cap| (cap - facts.already_spent - record.ledger).or_zero());
+    record.late = facts
+        .time_limit
+        .is_some_and(|limit| record.duration > limit);
+    let overspent = record
+        .overspend
+        .is_some_and(|overspend| overspend > Money::ZERO);
+    record.seen.set(Event::Overspent, overspent);
 }
 
 /// The ending of a run that no limit ends.
@@ -757,13 +889,6 @@ impl Course {
             )
         {
             seen.mark(Event::AnswerDiscarded);
-        }
-        if self
-            .record
-            .overspend
-            .is_some_and(|overspend| overspend > Money::ZERO)
-        {
-            seen.mark(Event::Overspent);
         }
         if self.record.ledger != self.record.billed {
             seen.mark(Event::LedgerDiffers);

@@ -25,6 +25,30 @@ pub struct Histogram {
 impl Histogram {
     /// Counts one value.
     pub fn add(&mut self, value: u64) {
+        self.count(value);
+        self.note(value);
+    }
+
+    /// The part of [`Histogram::add`] that [`Histogram::uncount`] takes back.
+    pub(super) fn count(&mut self, value: u64) {
+        let count = self.bucket(value);
+        *count = count.wrapping_add(1);
+        self.total = self.total.wrapping_add(1);
+    }
+
+    /// Takes back what [`Histogram::count`] added, here or in a histogram that this one is added to.
+    pub(super) fn uncount(&mut self, value: u64) {
+        let count = self.bucket(value);
+        *count = count.wrapping_sub(1);
+        self.total = self.total.wrapping_sub(1);
+    }
+
+    /// The part of [`Histogram::add`] that cannot be taken back.
+    pub(super) fn note(&mut self, value: u64) {
+        self.max = self.max.max(value);
+    }
+
+    fn bucket(&mut self, value: u64) -> &mut u64 {
         let bucket = bucket_of(value);
         let (page, offset) = (bucket / PAGE, bucket % PAGE);
         if self.pages.len() <= page {
@@ -34,13 +58,29 @@ impl Histogram {
         if counts.is_empty() {
             counts.resize(PAGE, 0);
         }
-        counts[offset] += 1;
-        self.total += 1;
-        self.max = self.max.max(value);
+        &mut counts[offset]
+    }
+
+    /// Forgets pages on which nothing is left.
+    pub(super) fn trim(&mut self) {
+        for counts in &mut self.pages {
+            if counts.iter().all(|count| *count == 0) {
+                *counts = Vec::new();
+            }
+        }
+        while self.pages.last().is_some_and(Vec::is_empty) {
+            self.pages.pop();
+        }
     }
 
     /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
+        self.count_all_of(other);
+        self.note(other.max);
+    }
+
+    /// The part of [`Histogram::merge`] without the maximum.
+    pub(super) fn count_all_of(&mut self, other: &Histogram) {
         if self.pages.len() < other.pages.len() {
             self.pages.resize_with(other.pages.len(), Vec::new);
         }
@@ -50,11 +90,10 @@ impl Histogram {
                 continue;
             }
             for (count, more) in mine.iter_mut().zip(theirs) {
-                *count += more;
+                *count = count.wrapping_add(*more);
             }
         }
-        self.total += other.total;
-        self.max = self.max.max(other.max);
+        self.total = self.total.wrapping_add(other.total);
     }
 
     /// How many values were counted.

@@ -2,6 +2,7 @@
 
 mod histogram;
 mod record;
+mod sums;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 pub use histogram::Histogram;
 pub use record::{Cause, Event, Outcome, RunRecord, Seen};
+use sums::Amount;
+pub use sums::{Group, Sums};
 
 /// Groups of runs (run number modulo this) whose sums are kept apart, for resampled intervals.
 pub const GROUPS: usize = 1024;
@@ -62,60 +65,6 @@ pub struct Tally {
     pub examples: Examples,
 }
 
-/// Sums over all runs of a tally. Definitions: [`RunRecord`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct Sums {
-    pub steps: u64,
-    pub model_calls: u64,
-    pub tool_calls: u64,
-    pub tool_batches: u64,
-    pub messages: u64,
-    pub refused_calls: u64,
-    pub skipped_calls: u64,
-    pub denied_calls: u64,
-    pub evidence: u64,
-    pub evidence_entries: u64,
-    pub unread_results: u64,
-    pub billed: Money,
-    pub ledger: Money,
-    pub overspend: Money,
-    pub reserve_left: Money,
-    pub wasted: Money,
-    pub kills: u64,
-    pub repaid_calls: u64,
-    pub repaid: Money,
-    pub checkpoints: u64,
-    pub checkpoint_bytes: u64,
-    pub input_tokens: u64,
-    pub cached_tokens: u64,
-    pub written_tokens: u64,
-    pub output_tokens: u64,
-    pub reasoning_tokens: u64,
-    pub duration_us: u64,
-}
-
-/// Sums over the runs of one group (run number modulo [`GROUPS`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
-    /// Runs of the group.
-    pub runs: u64,
-    /// Runs with an answer.
-    pub answered: u64,
-    /// Runs with a partial answer.
-    pub partial: u64,
-    /// Runs that had a money cap to pass.
-    pub capped: u64,
-    /// Runs whose bill passed it.
-    pub overspent: u64,
-    /// Runs that violated a synthesis reserve.
-    pub reserve_violations: u64,
-    /// Runs that ended after their deadline.
-    pub late: u64,
-    /// Sums over the runs of the group.
-    pub sums: Sums,
-}
-
 /// Run numbers worth explaining; the lowest number wins ties, so that they do not depend on order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Examples {
@@ -156,38 +105,102 @@ impl Tally {
 
     /// Counts run number `run`.
     pub fn add(&mut self, run: u64, record: &RunRecord) {
-        self.runs += 1;
-        match record.outcome {
-            Outcome::Answered => self.answered += 1,
-            Outcome::Partial => self.partial += 1,
-            Outcome::Unanswered => self.unanswered += 1,
-        }
-        *self
-            .causes
-            .entry((record.outcome, record.cause))
-            .or_default() += 1;
-        self.reserve_violations += u64::from(record.reserve_violation);
-        self.late += u64::from(record.late);
-        self.largest_call = self.largest_call.max(record.largest_call);
-        self.billed.add(histogram_units(record.billed));
-        self.duration.add(record.duration.max(0) as u64);
+        self.count(run, record);
+        self.note(&Noted::of(run, record));
+        self.total(&Group::of(record));
+    }
+
+    /// The part of [`Tally::add`] that [`Tally::uncount`] takes back, without the totals over groups.
+    pub(crate) fn count(&mut self, run: u64, record: &RunRecord) {
+        self.groups[(run % GROUPS as u64) as usize].join(Group::of(record));
+        self.each_count(record, u64::join, Histogram::count);
+    }
+
+    /// Takes back what [`Tally::count`] added: here, and in all tallies that add this one up.
+    pub(crate) fn uncount(&mut self, run: u64, record: &RunRecord) {
+        self.groups[(run % GROUPS as u64) as usize].part(Group::of(record));
+        self.each_count(record, u64::part, Histogram::uncount);
+    }
+
+    fn each_count(
+        &mut self,
+        record: &RunRecord,
+        change: fn(&mut u64, u64),
+        value: fn(&mut Histogram, u64),
+    ) {
+        let cause = (record.outcome, record.cause);
+        change(self.causes.entry(cause).or_default(), 1);
+        value(&mut self.billed, histogram_units(record.billed));
+        value(&mut self.duration, record.duration.max(0) as u64);
         if let Some(overspend) = record.overspend {
-            self.capped += 1;
-            self.overspent += u64::from(overspend > Money::ZERO);
-            self.overspend.add(histogram_units(overspend));
-            self.overspend_max = self.overspend_max.max(overspend);
+            value(&mut self.overspend, histogram_units(overspend));
         }
         if let Some(left) = record.reserve_left {
-            self.reserve_left.add(histogram_units(left));
+            value(&mut self.reserve_left, histogram_units(left));
         }
-        self.sums.add(record);
-        self.groups[(run % GROUPS as u64) as usize].add(record);
         let mut bits = record.seen.0;
         while bits != 0 {
-            self.seen[bits.trailing_zeros() as usize] += 1;
+            change(&mut self.seen[bits.trailing_zeros() as usize], 1);
             bits &= bits - 1;
         }
-        self.examples.add(run, record);
+    }
+
+    /// The part of [`Tally::add`] that cannot be taken back.
+    pub(crate) fn note(&mut self, noted: &Noted) {
+        self.largest_call = self.largest_call.max(noted.largest_call);
+        self.billed.note(noted.billed);
+        self.duration.note(noted.duration);
+        self.overspend.note(noted.overspend);
+        self.reserve_left.note(noted.reserve_left);
+        self.overspend_max = self.overspend_max.max(noted.overspend_max);
+        self.examples.merge(&noted.examples);
+    }
+
+    /// Adds what the tally before it has counted: the inverse of counting only differences.
+    pub(crate) fn count_all_of(&mut self, before: &Tally) {
+        for (mine, theirs) in self.groups.iter_mut().zip(&before.groups) {
+            mine.join(*theirs);
+        }
+        for (cause, count) in &before.causes {
+            self.causes.entry(*cause).or_default().join(*count);
+        }
+        self.billed.count_all_of(&before.billed);
+        self.duration.count_all_of(&before.duration);
+        self.overspend.count_all_of(&before.overspend);
+        self.reserve_left.count_all_of(&before.reserve_left);
+        for (mine, theirs) in self.seen.iter_mut().zip(&before.seen) {
+            mine.join(*theirs);
+        }
+    }
+
+    /// Completes a tally that was only counted: totals over groups, and nothing that is not there.
+    pub(crate) fn complete(&mut self) {
+        let mut sum = Group::default();
+        for group in &self.groups {
+            sum.join(*group);
+        }
+        self.total(&sum);
+        self.causes.retain(|_, count| *count > 0);
+        for histogram in [
+            &mut self.billed,
+            &mut self.duration,
+            &mut self.overspend,
+            &mut self.reserve_left,
+        ] {
+            histogram.trim();
+        }
+    }
+
+    fn total(&mut self, sum: &Group) {
+        self.runs += sum.runs;
+        self.answered += sum.answered;
+        self.partial += sum.partial;
+        self.unanswered += sum.runs - sum.answered - sum.partial;
+        self.overspent += sum.overspent;
+        self.capped += sum.capped;
+        self.reserve_violations += sum.reserve_violations;
+        self.late += sum.late;
+        self.sums.join(sum.sums);
     }
 
     /// Adds the runs of another tally.
@@ -203,7 +216,7 @@ impl Tally {
         self.capped += other.capped;
         self.reserve_violations += other.reserve_violations;
         self.late += other.late;
-        self.sums.merge(&other.sums);
+        self.sums.join(other.sums);
         self.billed.merge(&other.billed);
         self.overspend.merge(&other.overspend);
         self.reserve_left.merge(&other.reserve_left);
@@ -220,111 +233,60 @@ impl Tally {
     }
 }
 
+/// What a run is noted for: the largest of something, or the first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    billed: u64,
+    duration: u64,
+    overspend: u64,
+    reserve_left: u64,
+    overspend_max: Money,
+    largest_call: Money,
+    examples: Examples,
+}
+
+impl Noted {
+    /// Adds what a later run is noted for.
+    #[inline]
+    pub(crate) fn absorb(&mut self, later: &Noted) {
+        self.billed = self.billed.max(later.billed);
+        self.duration = self.duration.max(later.duration);
+        self.overspend = self.overspend.max(later.overspend);
+        self.reserve_left = self.reserve_left.max(later.reserve_left);
+        self.overspend_max = self.overspend_max.max(later.overspend_max);
+        self.largest_call = self.largest_call.max(later.largest_call);
+        self.examples.merge(&later.examples);
+    }
+
+    pub(crate) fn of(run: u64, record: &RunRecord) -> Noted {
+        let overspend = record.overspend.unwrap_or(Money::ZERO);
+        Noted {
+            billed: histogram_units(record.billed),
+            duration: record.duration.max(0) as u64,
+            overspend: histogram_units(overspend),
+            reserve_left: histogram_units(record.reserve_left.unwrap_or(Money::ZERO)),
+            overspend_max: overspend,
+            largest_call: record.largest_call,
+            examples: Examples::of(run, record),
+        }
+    }
+}
+
 /// Money as histograms count it: nanodollars, rounded down, negative amounts as zero.
 fn histogram_units(money: Money) -> u64 {
     u64::try_from(money.or_zero().picos() / PICOS_PER_HISTOGRAM_UNIT).unwrap_or(u64::MAX)
 }
 
-impl Sums {
-    fn add(&mut self, record: &RunRecord) {
-        self.steps += record.steps;
-        self.model_calls += record.model_calls;
-        self.tool_calls += record.tool_calls;
-        self.tool_batches += record.tool_batches;
-        self.messages += record.messages;
-        self.refused_calls += record.refused_calls;
-        self.skipped_calls += record.skipped_calls;
-        self.denied_calls += record.denied_calls;
-        self.evidence += record.evidence;
-        self.evidence_entries += record.evidence_entries;
-        self.unread_results += record.unread_results;
-        self.billed += record.billed;
-        self.ledger += record.ledger;
-        self.overspend += record.overspend.unwrap_or(Money::ZERO);
-        self.reserve_left += record.reserve_left.unwrap_or(Money::ZERO);
-        if record.outcome == Outcome::Unanswered {
-            self.wasted += record.billed;
-        }
-        self.kills += record.kills;
-        self.repaid_calls += record.repaid_calls;
-        self.repaid += record.repaid;
-        self.checkpoints += record.checkpoints;
-        self.checkpoint_bytes += record.checkpoint_bytes;
-        self.input_tokens += record.input_tokens;
-        self.cached_tokens += record.cached_tokens;
-        self.written_tokens += record.written_tokens;
-        self.output_tokens += record.output_tokens;
-        self.reasoning_tokens += record.reasoning_tokens;
-        self.duration_us += record.duration.max(0) as u64;
-    }
-
-    fn merge(&mut self, other: &Sums) {
-        self.steps += other.steps;
-        self.model_calls += other.model_calls;
-        self.tool_calls += other.tool_calls;
-        self.tool_batches += other.tool_batches;
-        self.messages += other.messages;
-        self.refused_calls += other.refused_calls;
-        self.skipped_calls += other.skipped_calls;
-        self.denied_calls += other.denied_calls;
-        self.evidence += other.evidence;
-        self.evidence_entries += other.evidence_entries;
-        self.unread_results += other.unread_results;
-        self.billed += other.billed;
-        self.ledger += other.ledger;
-        self.overspend += other.overspend;
-        self.reserve_left += other.reserve_left;
-        self.wasted += other.wasted;
-        self.kills += other.kills;
-        self.repaid_calls += other.repaid_calls;
-        self.repaid += other.repaid;
-        self.checkpoints += other.checkpoints;
-        self.checkpoint_bytes += other.checkpoint_bytes;
-        self.input_tokens += other.input_tokens;
-        self.cached_tokens += other.cached_tokens;
-        self.written_tokens += other.written_tokens;
-        self.output_tokens += other.output_tokens;
-        self.reasoning_tokens += other.reasoning_tokens;
-        self.duration_us += other.duration_us;
-    }
-}
-
-impl Group {
-    fn add(&mut self, record: &RunRecord) {
-        self.runs += 1;
-        self.answered += u64::from(record.outcome == Outcome::Answered);
-        self.partial += u64::from(record.outcome == Outcome::Partial);
-        self.capped += u64::from(record.overspend.is_some());
-        self.overspent += u64::from(record.overspend.is_some_and(|o| o > Money::ZERO));
-        self.reserve_violations += u64::from(record.reserve_violation);
-        self.late += u64::from(record.late);
-        self.sums.add(record);
-    }
-
-    /// Adds the runs of another group.
-    pub fn merge(&mut self, other: &Group) {
-        self.runs += other.runs;
-        self.answered += other.answered;
-        self.partial += other.partial;
-        self.capped += other.capped;
-        self.overspent += other.overspent;
-        self.reserve_violations += other.reserve_violations;
-        self.late += other.late;
-        self.sums.merge(&other.sums);
-    }
-}
-
 impl Examples {
-    fn add(&mut self, run: u64, record: &RunRecord) {
-        let here = Examples {
+    fn of(run: u64, record: &RunRecord) -> Examples {
+        Examples {
             first_unanswered: (record.outcome == Outcome::Unanswered).then_some(run),
             largest_overspend: record
                 .overspend
                 .filter(|overspend| *overspend > Money::ZERO)
                 .map(|overspend| (overspend, run)),
             dearest: Some((record.billed, run)),
-        };
-        self.merge(&here);
+        }
     }
 
     fn merge(&mut self, other: &Examples) {
@@ -337,18 +299,45 @@ impl Examples {
 impl Pairs {
     /// Counts run number `run`.
     pub fn add(&mut self, run: u64, answered_here: bool, answered_there: bool) {
+        self.count(answered_here, answered_there);
+        self.note(run, answered_here, answered_there);
+    }
+
+    /// The part of [`Pairs::add`] that [`Pairs::uncount`] takes back.
+    pub(crate) fn count(&mut self, answered_here: bool, answered_there: bool) {
+        self.of(answered_here, answered_there).join(1);
+    }
+
+    /// Takes back what [`Pairs::count`] added.
+    pub(crate) fn uncount(&mut self, answered_here: bool, answered_there: bool) {
+        self.of(answered_here, answered_there).part(1);
+    }
+
+    fn of(&mut self, answered_here: bool, answered_there: bool) -> &mut u64 {
         match (answered_here, answered_there) {
-            (true, true) => self.both += 1,
-            (true, false) => {
-                self.only_here += 1;
-                self.first_only_here = lowest(self.first_only_here, Some(run));
-            }
-            (false, true) => {
-                self.only_there += 1;
-                self.first_only_there = lowest(self.first_only_there, Some(run));
-            }
-            (false, false) => self.neither += 1,
+            (true, true) => &mut self.both,
+            (true, false) => &mut self.only_here,
+            (false, true) => &mut self.only_there,
+            (false, false) => &mut self.neither,
         }
+    }
+
+    /// The part of [`Pairs::add`] that cannot be taken back.
+    pub(crate) fn note(&mut self, run: u64, answered_here: bool, answered_there: bool) {
+        let first = match (answered_here, answered_there) {
+            (true, false) => &mut self.first_only_here,
+            (false, true) => &mut self.first_only_there,
+            _ => return,
+        };
+        *first = lowest(*first, Some(run));
+    }
+
+    /// Adds what the comparison before it has counted.
+    pub(crate) fn count_all_of(&mut self, before: &Pairs) {
+        self.both.join(before.both);
+        self.only_here.join(before.only_here);
+        self.only_there.join(before.only_there);
+        self.neither.join(before.neither);
     }
 
     /// Adds the runs of another comparison.

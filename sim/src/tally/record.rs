@@ -187,6 +187,11 @@ impl Seen {
         self.0 |= 1 << event as u32;
     }
 
+    /// Marks an event as seen or not seen.
+    pub fn set(&mut self, event: Event, seen: bool) {
+        self.0 = self.0 & !(1 << event as u32) | (u64::from(seen) << event as u32);
+    }
+
     /// Whether the event was seen.
     pub fn has(self, event: Event) -> bool {
         self.0 & (1 << event as u32) != 0

@@ -25,7 +25,7 @@ use crate::tally::Seen;
 ///
 /// The driver owns the clock, the bill and the kills; a world owns the conversation as far as it
 /// decides what happens next.
-pub trait World {
+pub trait World: Clone {
     /// What the conversation holds at one point, for going back there after a kill.
     type Mark: Clone + Default;
 

@@ -108,12 +108,51 @@ enum Need {
 struct CompiledTool {
     cost: Money,
     result_tokens: Sampler,
-    denied: f64,
-    error: f64,
-    error_after_error: f64,
-    novelty: f64,
+    /// Words below this are denied.
+    denied_below: u64,
+    /// What the other words bring, after a success of the tool and after a failure.
+    after_success: Fates,
+    after_failure: Fates,
+    /// A call can bring something new.
+    brings_news: bool,
     latency_us: Sampler,
     parallel: bool,
+}
+
+/// What a permitted call brings, by ascending thresholds of one word.
+#[derive(Clone, Copy, Debug)]
+struct Fates {
+    fails_below: u64,
+    /// Of those that do not fail.
+    novel_below: u64,
+}
+
+impl Fates {
+    /// One uniform decides: denied, then failed, then novel or seen before. What is left of it after
+    /// one question is stretched to answer the next; that keeps its order, so thresholds of the word
+    /// say the same.
+    fn new(denied: f64, error: f64, novelty: f64) -> Fates {
+        let of_permitted = |word| (uniform(word) - denied) / (1.0 - denied);
+        let of_successful = |word| (of_permitted(word) - error) / (1.0 - error);
+        Fates {
+            fails_below: first_not(|word| of_permitted(word) < error),
+            novel_below: first_not(|word| of_successful(word) < novelty),
+        }
+    }
+}
+
+/// The first word that is not `small`, where all smaller ones are; 2^32 if all words are.
+fn first_not(small: impl Fn(u32) -> bool) -> u64 {
+    let (mut from, mut to) = (0, 1 << 32);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if small(middle as u32) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from
 }
 
 /// The kinds of drawn faults, by ascending thresholds of one word.
@@ -264,12 +303,8 @@ impl Compiled {
         };
         let chosen =
             |at: usize| self.choice[at] > at.checked_sub(1).map_or(0, |at| self.choice[at]);
-        let brings_news = |tool: &CompiledTool| {
-            let can_succeed = tool.error < 1.0 || tool.error_after_error < 1.0;
-            tool.denied < 1.0 && can_succeed && tool.novelty > 0.0
-        };
         let mut tools = self.tools.iter().enumerate();
-        let barren = !tools.any(|(at, tool)| chosen(at) && brings_news(tool));
+        let barren = !tools.any(|(at, tool)| chosen(at) && tool.brings_news);
         let repeats = kind.repeat_call.happens(u32::MAX);
         (least > 0 && barren) || (least > 1 && repeats)
     }
@@ -277,13 +312,21 @@ impl Compiled {
 
 impl CompiledTool {
     fn new(tool: &holdback_scenarios::scenario::Tool) -> CompiledTool {
+        let [denied, error, error_after_error, novelty] = [
+            tool.denied,
+            tool.error,
+            tool.error_after_error,
+            tool.novelty,
+        ]
+        .map(Probability::get);
+        let can_succeed = error < 1.0 || error_after_error < 1.0;
         CompiledTool {
             cost: tool.cost,
             result_tokens: Sampler::new(&tool.result_tokens, 1.0),
-            denied: tool.denied.get(),
-            error: tool.error.get(),
-            error_after_error: tool.error_after_error.get(),
-            novelty: tool.novelty.get(),
+            denied_below: first_not(|word| uniform(word) < denied),
+            after_success: Fates::new(denied, error, novelty),
+            after_failure: Fates::new(denied, error_after_error, novelty),
+            brings_news: denied < 1.0 && can_succeed && novelty > 0.0,
             latency_us: Sampler::new(&tool.latency_s, 1e6),
             parallel: tool.parallel,
         }
@@ -342,7 +385,7 @@ impl FaultTable {
 }
 
 /// A synthetic world; one is reused for all runs of a thread.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Synthetic<'s> {
     scenario: &'s Compiled,
     luck: Luck,
@@ -363,6 +406,58 @@ pub struct Synthetic<'s> {
     failed_before: Vec<bool>,
     talk: Talk,
     provider: Provider,
+}
+
+impl Clone for Synthetic<'_> {
+    fn clone(&self) -> Self {
+        Synthetic {
+            scenario: self.scenario,
+            luck: self.luck.clone(),
+            facts: self.facts.clone(),
+            kind: self.kind,
+            need: self.need,
+            gives_up: self.gives_up,
+            final_output: self.final_output,
+            proposed: self.proposed.clone(),
+            proposals: self.proposals.clone(),
+            answered: self.answered.clone(),
+            failed_before: self.failed_before.clone(),
+            talk: self.talk,
+            provider: self.provider,
+        }
+    }
+
+    /// Reuses memory.
+    fn clone_from(&mut self, source: &Self) {
+        let Synthetic {
+            scenario,
+            luck,
+            facts,
+            kind,
+            need,
+            gives_up,
+            final_output,
+            proposed,
+            proposals,
+            answered,
+            failed_before,
+            talk,
+            provider,
+        } = source;
+        self.scenario = scenario;
+        self.luck.clone_from(luck);
+        self.facts.clone_from(facts);
+        self.kind = kind;
+        self.need = *need;
+        self.gives_up = *gives_up;
+        self.final_output = *final_output;
+        self.proposed.clone_from(proposed);
+        self.proposals.clone_from(proposals);
+        self.answered.clone_from(answered);
+        self.failed_before.clone_from(failed_before);
+        self.talk = *talk;
+        self.provider = *provider;
+    }
 }
 
 /// What the provider remembers of the run; no kill takes it back.
@@ -609,8 +704,8 @@ impl<'s> Synthetic<'s> {
         let (tool, denied, parallel) = match self.proposals[origin as usize].kind {
             ProposalKind::Fresh { tool } => {
                 let compiled = &self.scenario.tools[usize::from(tool)];
-                let denied =
-                    uniform(self.proposals[origin as usize].words[tool::STATUS]) < compiled.denied;
+                let word = self.proposals[origin as usize].words[tool::STATUS];
+                let denied = u64::from(word) < compiled.denied_below;
                 (ToolId(tool), denied, compiled.parallel && !denied)
             }
             ProposalKind::Terminal => (self.facts.terminal_tool.unwrap_or_default(), false, false),
@@ -660,7 +755,6 @@ impl<'s> Synthetic<'s> {
         }
     }
 
-    /// One uniform decides: denied, then failed, then novel or seen before.
     fn drawn(&self, call: &Call, at: usize, words: &[u32; TOOL_WORDS]) -> Outcome {
         let tool = &self.scenario.tools[at];
         let without_result = |status, tokens| Outcome {
@@ -677,17 +771,16 @@ impl<'s> Synthetic<'s> {
             words[tool::SIZE],
             self.kind.result_scale,
         );
-        let error = if self.failed_before[at] {
-            tool.error_after_error
+        let fates = if self.failed_before[at] {
+            &tool.after_failure
         } else {
-            tool.error
+            &tool.after_success
         };
-        let of_permitted = (uniform(words[tool::STATUS]) - tool.denied) / (1.0 - tool.denied);
-        if of_permitted < error {
+        let word = u64::from(words[tool::STATUS]);
+        if word < fates.fails_below {
             return without_result(CallStatus::Failed, tokens);
         }
-        let of_successful = (of_permitted - error) / (1.0 - error);
-        let novel = of_successful < tool.novelty;
+        let novel = word < fates.novel_below;
         let digest = if novel {
             Digest(identity(call.id))
         } else {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use holdback_scenarios::read::policy_from_toml;
 use holdback_scenarios::{Loader, Policy, Scenario};
-use holdback_sim::campaign::{Campaign, Listener, Row, RunSet, Workload, watch};
+use holdback_sim::campaign::{Campaign, Listener, Row, RunSet, Work, Workload, watch};
 use holdback_sim::driver::Witness;
 use holdback_sim::tally::{RunRecord, Tally};
 use holdback_sim::workload::{Prepared, Visitor};
@@ -19,6 +19,79 @@ pub(crate) fn scenario(text: &str) -> Scenario {
     Loader::default()
         .scenario_from_toml("scenario.toml", &text)
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Every kind of draw is active, kills as well.
+pub(crate) fn eventful() -> Scenario {
+    scenario(
+        r#"
+budget_usd = "0.50"
+[model]
+price = { input_per_mtok = "3.00", cached_input_per_mtok = "0.30", cache_write_per_mtok = "3.75", output_per_mtok = "15.00" }
+long_context = { above_tokens = 20000, input_multiplier = "2", output_multiplier = "1.5" }
+context_window = 60000
+max_output_tokens = 4000
+base_input_tokens = { dist = "uniform", low = 1000, high = 4000 }
+cache_hit = 0.7
+cache_ttl_s = 60
+cache_hit_under_control = 0.2
+output_tokens = { dist = "lognormal", median = 350, p95 = 1200 }
+reasoning_tokens = { dist = "exponential", mean = 200 }
+final_output_tokens = { dist = "lognormal", median = 1400, p95 = 4000 }
+latency_s = { dist = "lognormal", median = 6, p95 = 25 }
+demand = { dist = "lognormal", median = 12, p95 = 30 }
+batch = { dist = "geometric", mean = 2.5, min = 1 }
+estimate_error = { dist = "uniform", low = 0.8, high = 1.3 }
+[model.compliance]
+synthesis_only = 0.9
+tools_withheld = 0.95
+budget_notice = 0.5
+window = 0.8
+[model.habits]
+repeat_call = 0.1
+record_evidence = 0.2
+[model.faults]
+transient = 0.02
+transient_after_output = 0.005
+permanent = 0.002
+protocol = 0.002
+empty = 0.01
+stall = 0.005
+rate_limit = 0.01
+billed = 0.5
+storm = { dist = "geometric", mean = 2, min = 1 }
+retry_after_s = 3
+transport_retries = 1
+[model.reporting]
+missing = 0.01
+[model.spike]
+probability = 0.02
+output_multiplier = { dist = "pareto", min = 3, alpha = 1.5, max = 40 }
+[[tools]]
+name = "search"
+weight = 3
+cost_usd = "0.005"
+result_tokens = { dist = "lognormal", median = 800, p95 = 3000 }
+error = 0.05
+error_after_error = 0.3
+denied = 0.02
+novelty = 0.8
+latency_s = { dist = "exponential", mean = 2 }
+parallel = true
+[[tools]]
+name = "fetch"
+result_tokens = 1500
+latency_s = 1
+[storage]
+checkpoint_usd = "0.0001"
+[kills]
+per_model_call = 0.02
+per_tool_call = 0.01
+max = 3
+downtime_s = { dist = "exponential", mean = 100 }
+journal_tail_loss = 0.3
+"#,
+    )
 }
 
 /// A policy from TOML text; it needs no name.
@@ -64,7 +137,7 @@ pub(crate) fn no_limits() -> Policy {
 
 /// A campaign of the runs `0..runs` under these policies, the first being the baseline.
 pub(crate) fn campaign(scenario: &Scenario, policies: &[Policy], runs: u64) -> Campaign {
-    prepared(scenario, policies).campaign(0, RunSet::range(0, runs), 2, &())
+    prepared(scenario, policies).campaign(0, RunSet::range(0, runs), Work::on(2), &())
 }
 
 /// A scenario compiled with policies.
@@ -81,7 +154,7 @@ pub(crate) fn tally(scenario: &Scenario, policy: &Policy, runs: u64) -> Tally {
 /// The records of the runs `0..runs`, policy by policy and in each run by run.
 pub(crate) fn records(scenario: &Scenario, policies: &[Policy], runs: u64) -> Vec<Vec<RunRecord>> {
     let kept = Rows::default();
-    prepared(scenario, policies).campaign(0, RunSet::range(0, runs), 2, &kept);
+    prepared(scenario, policies).campaign(0, RunSet::range(0, runs), Work::on(2), &kept);
     let mut rows = kept.0.into_inner().unwrap();
     rows.sort_by_key(|row| (row.policy, row.run));
     let mut by_policy = vec![Vec::new(); policies.len()];
@@ -122,8 +195,9 @@ pub(crate) fn watched<T: Witness>(
     })
 }
 
+/// Keeps the rows of a campaign.
 #[derive(Default)]
-struct Rows(Mutex<Vec<Row>>);
+pub(crate) struct Rows(pub(crate) Mutex<Vec<Row>>);
 
 impl Listener for Rows {
     fn wants_rows(&self) -> bool {
