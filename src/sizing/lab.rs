@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use holdback_engine::Money;
+use holdback_reports::numbers::shell;
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::{Scenario, Study};
 use holdback_sim::campaign::{Campaign, Listener, Row, RunSet};
@@ -13,6 +14,7 @@ use holdback_sim::workload::Prepared;
 use super::goal::{Goal, Reached, Score};
 use super::grid::Grid;
 use super::search::Trials;
+use crate::defect;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
 
@@ -51,7 +53,19 @@ impl Bench<'_> {
         self.progress.scenario(&scenario.name);
         self.progress.extend(runs.count * policies.len() as u64);
         let prepared = Prepared::new(scenario, policies, seed)?;
-        let campaign = prepared.campaign(0, runs, self.threads, listener);
+        let campaign = defect::told(
+            || prepared.campaign(0, runs, self.threads, listener),
+            || {
+                // The policies are made here: no file holds them yet.
+                let documents: Vec<_> = policies.iter().map(|policy| &policy.document).collect();
+                let file = serde_json::json!({ "policy": documents }).to_string();
+                format!(
+                    "echo {} > policies.json && holdback explain --scenario {} --seed {seed} --policy-file policies.json",
+                    shell(&file),
+                    shell(&scenario.name),
+                )
+            },
+        )?;
         if progress::interrupted() {
             return Err(Failure::Interrupted("nothing was recommended".to_owned()));
         }
