@@ -537,6 +537,9 @@ impl<'c, 'b, E: LimitsEngine> Play<'c, 'b, E> {
             );
             ledger = booked;
             check(&self.engine, &self.seen);
+            // A restart may have lost a grant.
+            let over_cap = self.engine.over_cap(self.config);
+            assert!(self.seen.kills > 0 || over_cap.is_none(), "past {over_cap:?}");
             if matches!(action, Action::Finish(_)) {
                 return;
             }
