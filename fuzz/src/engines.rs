@@ -539,7 +539,10 @@ impl<'c, 'b, E: LimitsEngine> Play<'c, 'b, E> {
             check(&self.engine, &self.seen);
             // A restart may have lost a grant.
             let over_cap = self.engine.over_cap(self.config);
-            assert!(self.seen.kills > 0 || over_cap.is_none(), "past {over_cap:?}");
+            assert!(
+                self.seen.kills > 0 || over_cap.is_none(),
+                "past {over_cap:?}"
+            );
             if matches!(action, Action::Finish(_)) {
                 return;
             }
