@@ -13,6 +13,18 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// As [`whole`], for what is counted in memory.
+fn count(text: &str) -> Result<usize, String> {
+    whole(text).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// A whole number that an option takes, so that a wrong one is told in our words.
+fn whole(text: &str) -> Result<u64, String> {
+    text.trim()
+        .parse()
+        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Simulate scenarios under policies and compare them, run by run on the same luck
@@ -83,13 +95,13 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
     /// Runs of each scenario under each policy
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) runs: Option<u64>,
     /// Seed of all luck
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Run until the answered rate of every cell is known to this many percentage points
-    #[arg(long, value_name = "PP")]
+    #[arg(long, value_name = "PP", allow_negative_numbers = true)]
     pub(crate) precision: Option<f64>,
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
@@ -145,10 +157,10 @@ pub(crate) struct Check {
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
     /// Runs of each scenario under each policy
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) runs: Option<u64>,
     /// Seed of all luck
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
@@ -220,11 +232,13 @@ pub(crate) struct Size {
         long,
         value_name = "N",
         default_value_t = 10_000,
+        value_parser = whole,
+        allow_negative_numbers = true,
         conflicts_with = "traces"
     )]
     pub(crate) runs: u64,
     /// The master seed, from which the seeds of search and proof are derived
-    #[arg(long, value_name = "S", default_value_t = 7)]
+    #[arg(long, value_name = "S", default_value_t = 7, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
@@ -286,7 +300,7 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) skip_dialogue: bool,
     /// Seed of the luck of obedience
-    #[arg(long, value_name = "S", default_value_t = 7)]
+    #[arg(long, value_name = "S", default_value_t = 7, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
@@ -299,7 +313,7 @@ pub(crate) struct Replay {
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
     /// Threads; all cores without it
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = count, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
     /// Simulate every policy on its own, also where policies that differ in limits alone could share
     /// a run until a limit tells them apart (slower, for comparison)
@@ -322,7 +336,7 @@ pub(crate) struct Shared {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
     /// Add cost, answers lost and overspend at this many runs a month
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) runs_per_month: Option<u64>,
     /// No progress and no remarks
     #[arg(long)]
@@ -371,7 +385,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "P")]
     pub(crate) against: Option<String>,
     /// Seed of all luck; the study's without it
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) names: Names,
@@ -405,13 +419,13 @@ pub(crate) struct Vectors {
     #[arg(long, value_name = "P")]
     pub(crate) policy: String,
     /// How many runs, from run 0 on
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) runs: u64,
     /// One run by its number instead; may be repeated
-    #[arg(long, value_name = "N", conflicts_with = "runs")]
+    #[arg(long, value_name = "N", conflicts_with = "runs", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) run: Vec<u64>,
     /// Seed of all luck; the study's without it
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) names: Names,

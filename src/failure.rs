@@ -1,10 +1,11 @@
 //! Failures and exit codes: 0 done and all gates hold, 1 a gate failed, 2 bad usage or input,
-//! 3 internal error.
+//! 3 the machine failed (a full disk) or Holdback did: what a scheduler may try again.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use holdback_scenarios::FileError;
+use holdback_scenarios::read::printable;
 use holdback_sim::policy::CompileError;
 
 /// How a command ended without a failure.
@@ -45,6 +46,15 @@ pub(crate) enum Failure {
         /// What the system says.
         error: io::Error,
     },
+    /// There is no room for what is written.
+    #[error(
+        "{path}: found no space left, expected room for the results (what is finished is kept; run the same command \
+         again, compare with --resume)"
+    )]
+    Full {
+        /// The file or folder.
+        path: String,
+    },
     /// The user interrupted.
     #[error("interrupted; {0}")]
     Interrupted(String),
@@ -62,9 +72,10 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::ClosedPipe;
         }
-        Failure::Io {
-            path: path.as_ref().display().to_string(),
-            error,
+        let path = path.as_ref().display().to_string();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::Full { path },
+            _ => Failure::Io { path, error },
         }
     }
 
@@ -74,9 +85,11 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         // Nothing can be done if even this cannot be written.
-        let _ = writeln!(io::stderr(), "holdback: {self}");
+        let line = self.to_string();
+        let _ = writeln!(io::stderr(), "holdback: {}", printable(&line));
         match self {
-            Failure::Internal(_) => ExitCode::from(3),
+            Failure::Internal(_) | Failure::Full { .. } => ExitCode::from(3),
+            Failure::Io { error, .. } if !is_of_the_path(&error) => ExitCode::from(3),
             // What a shell reports of a process that an interrupt ended.
             Failure::Interrupted(_) => ExitCode::from(130),
             _ => ExitCode::from(2),
@@ -84,8 +97,32 @@ impl Failure {
     }
 }
 
+/// Whether another path would do, so that the user must change something; anything else is the
+/// machine's trouble.
+fn is_of_the_path(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
+        PermissionDenied, ReadOnlyFilesystem,
+    };
+    matches!(
+        error.kind(),
+        AlreadyExists
+            | InvalidFilename
+            | InvalidInput
+            | IsADirectory
+            | NotADirectory
+            | NotFound
+            | PermissionDenied
+            | ReadOnlyFilesystem
+    )
+}
+
 /// Prints what clap has to say: help and versions go to stdout and are no failure.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if error.use_stderr() && error.kind() != DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::Usage(in_one_line(&error.to_string())).report();
+    }
     // A closed pipe ends `holdback --help | head` quietly.
     let _ = error.print();
     if error.use_stderr() {
@@ -93,6 +130,22 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
+}
+
+/// What clap says in paragraphs, without the usage that follows.
+fn in_one_line(text: &str) -> String {
+    let said = text.split("\n\nUsage:").next().unwrap_or(text);
+    let said = said
+        .split("\n\nFor more information")
+        .next()
+        .unwrap_or(said);
+    let said = said.strip_prefix("error: ").unwrap_or(said);
+    let lines: Vec<&str> = said
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("; ")
 }
 
 /// Writes results to stdout; a closed pipe ends the command quietly.

@@ -4,6 +4,7 @@
 
 mod cli;
 mod commands;
+mod defect;
 mod failure;
 mod inputs;
 mod output;
@@ -12,6 +13,7 @@ mod progress;
 mod shard;
 mod sizing;
 
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -21,8 +23,14 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };
-    match commands::run(cli.command) {
-        Ok(verdict) => verdict.into(),
-        Err(failure) => failure.report(),
+    match catch_unwind(|| commands::run(cli.command)) {
+        Ok(Ok(verdict)) => verdict.into(),
+        Ok(Err(failure)) => failure.report(),
+        Err(payload) => {
+            let arguments: Vec<String> = std::env::args_os()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            defect::of_command(payload.as_ref(), &arguments).report()
+        }
     }
 }

@@ -9,6 +9,8 @@ use holdback_reports::manifest::Manifest;
 use holdback_reports::runs::RunsWriter;
 use holdback_reports::summary::Summary;
 use holdback_sim::campaign::{Listener, Row};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
 use crate::parts::{self, Parts};
@@ -36,26 +38,23 @@ impl Folder {
                 path.display()
             )));
         }
+        // Before anything is made there, and again once nobody else can change it.
         guard(path, identity)?;
         fs::create_dir_all(path).map_err(|error| Failure::io(path, error))?;
-        let lock = path.join(LOCK);
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock)
-            .map_err(|error| Failure::io(&lock, error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Folder {
-                path: path.to_owned(),
-                _lock: file,
-            }),
-            Err(TryLockError::WouldBlock) => Err(Failure::Usage(format!(
-                "--out: {} is being written by another process, expected a folder of our own",
-                path.display()
-            ))),
-            Err(TryLockError::Error(error)) => Err(Failure::io(&lock, error)),
-        }
+        let lock = lock(path)?;
+        guard(path, identity)?;
+        // A process that is killed leaves the lock's file behind, and with it whose folder this is.
+        let sign = serde_json::to_vec(identity);
+        sign.map_err(io::Error::from)
+            .and_then(|sign| {
+                lock.set_len(0)?;
+                (&lock).write_all(&sign)
+            })
+            .map_err(|error| Failure::io(path.join(LOCK), error))?;
+        Ok(Folder {
+            path: path.to_owned(),
+            _lock: lock,
+        })
     }
 
     /// Writes a file so that it is there whole or not at all.
@@ -115,6 +114,48 @@ impl Drop for Folder {
     }
 }
 
+/// Locks a folder for this process.
+fn lock(folder: &Path) -> Result<File, Failure> {
+    let path = folder.join(LOCK);
+    let failed = |error| Failure::io(&path, error);
+    loop {
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            // The last holder may have removed the file after it was opened here.
+            Ok(()) if is_still_there(&file, &path) => return Ok(file),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::Usage(format!(
+                    "--out: found {}, which another process is writing, expected a folder of our own",
+                    folder.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Whether a path still leads to an open file.
+#[cfg(unix)]
+fn is_still_there(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+/// Whether a path still leads to an open file; elsewhere an open file cannot be removed.
+#[cfg(not(unix))]
+fn is_still_there(_file: &File, _path: &Path) -> bool {
+    true
+}
+
 /// Writes a file so that it is there whole or not at all.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), Failure> {
     if let Some(parent) = path.parent() {
@@ -142,7 +183,7 @@ fn part_of(path: &Path) -> PathBuf {
 }
 
 /// What makes a study itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// Name of the study.
     pub(crate) study: String,
@@ -181,6 +222,10 @@ fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
     {
         return Ok(());
     }
+    let sign = fs::read(path.join(LOCK)).unwrap_or_default();
+    if serde_json::from_slice::<Identity>(&sign).is_ok_and(|there| there == *identity) {
+        return Ok(());
+    }
     let Ok(text) = fs::read_to_string(path.join(MANIFEST)) else {
         return foreign("holds no report of Holdback");
     };
@@ -203,26 +248,44 @@ fn guard(path: &Path, identity: &Identity) -> Result<(), Failure> {
 }
 
 fn hash_file(path: &Path) -> io::Result<String> {
-    use sha2::{Digest, Sha256};
+    Ok(parts::hex(&digest_of_file(path)?))
+}
+
+/// SHA-256 of a file.
+pub(crate) fn digest_of_file(path: &Path) -> io::Result<[u8; 32]> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
         let read = file.read(&mut buffer)?;
         if read == 0 {
-            return Ok(hasher
-                .finalize()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect());
+            return Ok(hasher.finalize().into());
         }
         hasher.update(&buffer[..read]);
     }
 }
 
+/// A file that is hashed while it is written.
+struct Hashed {
+    file: File,
+    hasher: Sha256,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 /// The rows of a scenario while they are written.
 pub(crate) struct RowFile {
-    writer: RunsWriter<BufWriter<File>>,
+    writer: RunsWriter<BufWriter<Hashed>>,
     path: PathBuf,
 }
 
@@ -235,15 +298,18 @@ impl RowFile {
             }
             File::create(path)
         };
-        let file = open().map_err(|error| Failure::io(path, error))?;
+        let hashed = Hashed {
+            file: open().map_err(|error| Failure::io(path, error))?,
+            hasher: Sha256::new(),
+        };
         Ok(RowFile {
-            writer: RunsWriter::without_header(BufWriter::with_capacity(1 << 16, file)),
+            writer: RunsWriter::without_header(BufWriter::with_capacity(1 << 16, hashed)),
             path: path.to_owned(),
         })
     }
 
-    /// Completes the file.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
+    /// Completes the file and tells its SHA-256.
+    pub(crate) fn finish(self) -> Result<[u8; 32], Failure> {
         let done = self
             .writer
             .finish()
@@ -252,7 +318,10 @@ impl RowFile {
                     .into_inner()
                     .map_err(io::IntoInnerError::into_error)
             })
-            .and_then(|file| file.sync_all());
+            .and_then(|hashed| {
+                hashed.file.sync_all()?;
+                Ok(hashed.hasher.finalize().into())
+            });
         done.map_err(|error| Failure::io(&self.path, error))
     }
 }

@@ -4,12 +4,13 @@
 //! checksum, and says which study it belongs to.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::study::{Gates, Skipped};
 use holdback_scenarios::{Scenario, Study, read};
-use holdback_sim::campaign::Campaign;
+use holdback_sim::part::Part;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,7 +21,6 @@ use crate::output;
 /// Name of the folder of parts inside an output folder.
 pub(crate) const FOLDER: &str = "parts";
 const HEADER: &str = "study.json";
-const MAGIC: &[u8] = b"holdback part 1\n";
 /// No part is larger: a thousand policies of full tallies stay far below.
 const LARGEST: u64 = 1 << 30;
 
@@ -107,21 +107,6 @@ impl Header {
     }
 }
 
-/// One scenario's share of a study.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    /// Identity of the study.
-    pub(crate) identity: String,
-    /// Which shard of how many, from 1.
-    pub(crate) shard: (u64, u64),
-    /// Position of the scenario.
-    pub(crate) scenario: u64,
-    /// Runs of the scenario in the whole study; more than asked for with `--precision`.
-    pub(crate) runs: u64,
-    /// What was measured.
-    pub(crate) campaign: Campaign,
-}
-
 /// The folder of parts of one output folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
@@ -171,11 +156,7 @@ impl Parts {
 
     /// Writes a part.
     pub(crate) fn write(&self, part: &Part) -> Result<(), Failure> {
-        let body =
-            postcard::to_allocvec(part).map_err(|error| Failure::Internal(error.to_string()))?;
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&Sha256::digest(&body));
-        bytes.extend_from_slice(&body);
+        let bytes = part.encode().map_err(Failure::Internal)?;
         output::write_atomically(&self.file(part.scenario), &bytes)
     }
 
@@ -192,7 +173,20 @@ impl Parts {
             )));
         }
         let bytes = fs::read(&path).map_err(|error| Failure::io(&path, error))?;
-        Ok(decode(&bytes))
+        Ok(match Part::decode(&bytes) {
+            Ok(part) => Found::Whole(Box::new(part)),
+            Err(broken) => Found::Broken(broken.to_string()),
+        })
+    }
+
+    /// Whether the rows of a scenario are those that its part was written with.
+    pub(crate) fn has_rows_of(&self, part: &Part) -> Result<bool, Failure> {
+        let path = self.rows(part.scenario);
+        match output::digest_of_file(&path) {
+            Ok(digest) => Ok(part.rows == Some(digest)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Failure::io(&path, error)),
+        }
     }
 
     /// File of the runs of a scenario.
@@ -213,25 +207,7 @@ impl Parts {
     }
 }
 
-/// Reads a part from its bytes.
-pub(crate) fn decode(bytes: &[u8]) -> Found {
-    let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        return Found::Broken("no part of this version of Holdback".to_owned());
-    };
-    let Some((sum, body)) = rest.split_at_checked(32) else {
-        return Found::Broken("it ends too early".to_owned());
-    };
-    if Sha256::digest(body).as_slice() != sum {
-        return Found::Broken(
-            "its checksum does not match: it was not written to its end, or changed".to_owned(),
-        );
-    }
-    match postcard::from_bytes(body) {
-        Ok(part) => Found::Whole(Box::new(part)),
-        Err(error) => Found::Broken(error.to_string()),
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

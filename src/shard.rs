@@ -29,23 +29,28 @@ impl Shard {
                 "--shard: found `{found}`, expected K/N with K from 1 to N and N at most {MOST}, or `auto`"
             ))
         };
-        let (number, count) = if text == "auto" {
-            automatic(variable)?
-        } else {
-            let (number, count) = text.split_once('/').ok_or_else(|| wrong(text))?;
-            let whole = |part: &str| part.parse::<u64>().map_err(|_| wrong(text));
-            (whole(number)?, whole(count)?)
-        };
-        if number == 0 || number > count || count > MOST {
-            return Err(wrong(&format!("{number}/{count}")));
+        if text == "auto" {
+            return automatic(variable);
         }
-        Ok(Shard { number, count })
+        let (number, count) = text.split_once('/').ok_or_else(|| wrong(text))?;
+        let whole = |part: &str| part.parse::<u64>().map_err(|_| wrong(text));
+        let (number, count) = (whole(number)?, whole(count)?);
+        let index = number.checked_sub(1).ok_or_else(|| wrong(text))?;
+        position(index, count).ok_or_else(|| wrong(text))
     }
 }
 
-/// The share of a Slurm array task (`SLURM_ARRAY_TASK_ID`, `_MIN`, `_COUNT`) or of a pod of a Kubernetes
+/// The shard at an index from 0; `None` if there is none.
+fn position(index: u64, count: u64) -> Option<Shard> {
+    (index < count && count <= MOST).then(|| Shard {
+        number: index + 1,
+        count,
+    })
+}
+
+/// The share of a Slurm array task (`SLURM_ARRAY_TASK_ID`, `_MIN`, `_STEP`, `_COUNT`) or of a pod of a Kubernetes
 /// indexed job (`JOB_COMPLETION_INDEX`, and `JOB_COMPLETIONS`, which the manifest sets).
-fn automatic(variable: impl Fn(&str) -> Option<String>) -> Result<(u64, u64), Failure> {
+fn automatic(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, Failure> {
     let number = |name: &str| -> Result<Option<u64>, Failure> {
         let Some(text) = variable(name) else {
             return Ok(None);
@@ -60,12 +65,23 @@ fn automatic(variable: impl Fn(&str) -> Option<String>) -> Result<(u64, u64), Fa
         number("SLURM_ARRAY_TASK_COUNT")?,
     ) {
         let first = number("SLURM_ARRAY_TASK_MIN")?.unwrap_or(0);
-        return Ok((id.saturating_sub(first) + 1, count));
+        let step = number("SLURM_ARRAY_TASK_STEP")?.unwrap_or(1).max(1);
+        return position(id.saturating_sub(first) / step, count).ok_or_else(|| {
+            Failure::Usage(format!(
+                "SLURM_ARRAY_TASK_ID: found {id} in an array of {count} tasks from {first} on, expected task \
+                 numbers without gaps and at most {MOST} tasks"
+            ))
+        });
     }
     if let (Some(index), Some(count)) =
         (number("JOB_COMPLETION_INDEX")?, number("JOB_COMPLETIONS")?)
     {
-        return Ok((index + 1, count));
+        return position(index, count).ok_or_else(|| {
+            Failure::Usage(format!(
+                "JOB_COMPLETION_INDEX: found {index} with {count} in JOB_COMPLETIONS, expected an index below the \
+                 number of completions, and at most {MOST} of them"
+            ))
+        });
     }
     Err(Failure::Usage(
         "--shard auto: found neither SLURM_ARRAY_TASK_ID with SLURM_ARRAY_TASK_COUNT nor JOB_COMPLETION_INDEX with \
@@ -109,6 +125,19 @@ mod tests {
                 count: 4
             }
         );
+        let every_other = [
+            ("SLURM_ARRAY_TASK_ID", "8"),
+            ("SLURM_ARRAY_TASK_MIN", "4"),
+            ("SLURM_ARRAY_TASK_STEP", "2"),
+            ("SLURM_ARRAY_TASK_COUNT", "3"),
+        ];
+        assert_eq!(
+            auto(&every_other).unwrap(),
+            Shard {
+                number: 3,
+                count: 3
+            }
+        );
         let pod = [("JOB_COMPLETION_INDEX", "0"), ("JOB_COMPLETIONS", "8")];
         assert_eq!(
             auto(&pod).unwrap(),
@@ -125,7 +154,18 @@ mod tests {
             assert!(Shard::read(text, |_| None).is_err(), "{text}");
         }
         assert!(auto(&[]).is_err());
-        assert!(auto(&[("JOB_COMPLETION_INDEX", "8"), ("JOB_COMPLETIONS", "8")]).is_err());
+        for index in ["8", "18446744073709551615", "-1", ""] {
+            let pod = [("JOB_COMPLETION_INDEX", index), ("JOB_COMPLETIONS", "8")];
+            let error = auto(&pod).unwrap_err().to_string();
+            assert!(error.starts_with("JOB_COMPLETION_INDEX: "), "{error}");
+        }
+        let gaps = [
+            ("SLURM_ARRAY_TASK_ID", "9"),
+            ("SLURM_ARRAY_TASK_MIN", "1"),
+            ("SLURM_ARRAY_TASK_COUNT", "3"),
+        ];
+        let error = auto(&gaps).unwrap_err().to_string();
+        assert!(error.contains("without gaps"), "{error}");
         assert!(
             auto(&[
                 ("SLURM_ARRAY_TASK_ID", "x"),

@@ -397,3 +397,88 @@ fn the_schema_completions_and_lists_are_printed() {
         );
     }
 }
+
+#[test]
+fn absurd_input_is_refused_in_one_line() {
+    let folder = TempDir::new().unwrap();
+    let deep_list = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+    let deep_table = [
+        b"{\"a\":".repeat(100_000),
+        b"1".to_vec(),
+        b"}".repeat(100_000),
+    ]
+    .concat();
+    let deep_toml = [b"a = ".to_vec(), deep_list.clone()].concat();
+    let long_key = [b"a.".repeat(50_000), b"a = 1".to_vec()].concat();
+    let long_name = [b"name = \"".to_vec(), b"x".repeat(1 << 20), b"\"".to_vec()].concat();
+    let junk: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+    let escape = b"name = \"\\u001b[31m\"\n\"\\u001b[2J\" = 1".to_vec();
+    let huge = vec![b' '; (8 << 20) + 1];
+    let many: Vec<u8> = (0..20_000)
+        .flat_map(|number| format!("[[policy]]\nname = \"{number}\"\n").into_bytes())
+        .collect();
+    for (name, content) in [
+        ("deep.json", &deep_list),
+        ("deeper.json", &deep_table),
+        ("deep.toml", &deep_toml),
+        ("key.toml", &long_key),
+        ("name.toml", &long_name),
+        ("junk.toml", &junk),
+        ("junk.json", &junk),
+        ("escape.toml", &escape),
+        ("huge.toml", &huge),
+        ("huge.json", &huge),
+        ("empty.toml", &Vec::new()),
+        ("empty.json", &Vec::new()),
+        ("many.toml", &many),
+    ] {
+        let path = file(&folder, name, content);
+        refused(&["compare", &path], &[name]);
+        refused(&["compare", "--scenario", &path], &[name]);
+        refused(&["compare", "--prices", &path], &[name]);
+        if name != "many.toml" {
+            refused(&["compare", "--policy", &path], &[name]);
+        }
+    }
+    for (name, content) in [
+        ("deep.json", &deep_list),
+        ("deeper.json", &deep_table),
+        ("junk.jsonl", &junk),
+        ("empty.jsonl", &Vec::new()),
+    ] {
+        let path = file(&folder, name, content);
+        refused(&["replay", &path], &[name]);
+        refused(&["conformance", &path], &[name]);
+        refused(&["calibrate", &path, "-o", "out.toml"], &[name]);
+    }
+    for (option, value) in [
+        ("--runs", "1000000001"),
+        ("--runs", "99999999999999999999999"),
+        ("--runs", "-5"),
+        ("--runs", "many"),
+        ("--seed", "18446744073709551616"),
+        ("--threads", "1000000"),
+        ("--threads", "99999999999999999999"),
+        ("--precision", "nan"),
+        ("--precision", "1e-300"),
+        ("--runs-per-month", "-1"),
+    ] {
+        refused(&["compare", option, value], &[option, "expected"]);
+    }
+    let out = folder.path().join("out").display().to_string();
+    for shard in [
+        "5/3",
+        "0/3",
+        "1/1000000",
+        "1/",
+        "/",
+        "1/99999999999999999999",
+    ] {
+        refused(
+            &["compare", "--out", &out, "--shard", shard],
+            &["--shard", "K/N"],
+        );
+    }
+    refused(&["compare", "--frobnicate"], &["--frobnicate"]);
+    refused(&["comapre"], &["comapre", "compare"]);
+}

@@ -155,6 +155,16 @@ done
 say 'all shards done, both tasks kept the scenario that they had finished, and the merge ran'
 grep -h 'exit code' "$root"/study/logs/shard-*.log || fail 'no task says that it was queued again'
 
+say '== Bad input is not tried again'
+read -r array merge < <("$here/submit.sh" "$root/bad" 2 --runs 0)
+failed() { [[ $(scontrol show job "${array}_1") =~ JobState=FAILED ]]; }
+cancelled() { [[ $(scontrol show job "$merge") =~ JobState=CANCELLED ]]; }
+until_true 'the end of the bad study' failed
+until_true 'the end of its merge' cancelled
+scontrol show job "${array}_1" | grep -o 'ExitCode=.*'
+[[ $(scontrol show job "${array}_1") =~ Restarts=0.*ExitCode=2:0 ]] || fail 'bad input was tried again'
+cat "$root/bad/logs/shard-1.log"
+
 say '== The same study in one piece'
 "$HOLDBACK" compare "${STUDY[@]}" --quiet --out "$root/local" >/dev/null
 sums() { (cd "$1" && find . -type f | sort | xargs sha256sum); }

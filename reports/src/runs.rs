@@ -37,7 +37,7 @@ impl<W: Write> RunsWriter<W> {
     /// Starts the file with its header.
     pub fn new(output: W) -> io::Result<RunsWriter<W>> {
         let mut rows = csv::Writer::from_writer(output);
-        rows.write_record(COLUMNS)?;
+        rows.write_record(COLUMNS).map_err(system)?;
         Ok(RunsWriter { rows })
     }
 
@@ -60,35 +60,44 @@ impl<W: Write> RunsWriter<W> {
         let money = |amount: Option<holdback_engine::Money>| {
             amount.map_or_else(String::new, |amount| amount.to_string())
         };
-        self.rows.write_record([
-            scenario,
-            policy,
-            &run.to_string(),
-            record.outcome.as_str(),
-            record.cause.as_str(),
-            record.limiter.map_or("", |limiter| limiter.as_str()),
-            &record.steps.to_string(),
-            &record.model_calls.to_string(),
-            &record.tool_calls.to_string(),
-            &record.refused_calls.to_string(),
-            &record.evidence.to_string(),
-            &record.billed.to_string(),
-            &record.ledger.to_string(),
-            &money(record.overspend),
-            &money(record.reserve_left),
-            &record.kills.to_string(),
-            &record.repaid_calls.to_string(),
-            &record.repaid.to_string(),
-            &record.checkpoints.to_string(),
-            &seconds(record.duration),
-            run_id.unwrap_or(""),
-        ])?;
-        Ok(())
+        self.rows
+            .write_record([
+                scenario,
+                policy,
+                &run.to_string(),
+                record.outcome.as_str(),
+                record.cause.as_str(),
+                record.limiter.map_or("", |limiter| limiter.as_str()),
+                &record.steps.to_string(),
+                &record.model_calls.to_string(),
+                &record.tool_calls.to_string(),
+                &record.refused_calls.to_string(),
+                &record.evidence.to_string(),
+                &record.billed.to_string(),
+                &record.ledger.to_string(),
+                &money(record.overspend),
+                &money(record.reserve_left),
+                &record.kills.to_string(),
+                &record.repaid_calls.to_string(),
+                &record.repaid.to_string(),
+                &record.checkpoints.to_string(),
+                &seconds(record.duration),
+                run_id.unwrap_or(""),
+            ])
+            .map_err(system)
     }
 
     /// Writes what is buffered and gives the output back.
     pub fn finish(self) -> io::Result<W> {
         self.rows.into_inner().map_err(|error| error.into_error())
+    }
+}
+
+/// The system's own error: what is to be done depends on its kind.
+fn system(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 

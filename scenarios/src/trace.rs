@@ -254,17 +254,21 @@ impl Reader<Box<dyn BufRead + Send>> {
 
 /// The content of a file, plain or gzip (told by its first two bytes, whatever its name).
 pub(crate) fn unpacked(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
-    let mut input = BufReader::with_capacity(1 << 18, source::open(path)?);
-    let start = input
-        .fill_buf()
-        .map_err(|error| source::unreadable(&path.display().to_string(), &error))?;
-    Ok(if start.starts_with(&GZIP) {
+    let packed = BufReader::with_capacity(1 << 18, source::open(path)?);
+    unpack(packed).map_err(|error| source::unreadable(&path.display().to_string(), &error))
+}
+
+/// What is plain or gzip, unpacked.
+pub(crate) fn unpack(
+    mut packed: impl BufRead + Send + 'static,
+) -> std::io::Result<Box<dyn BufRead + Send>> {
+    Ok(if packed.fill_buf()?.starts_with(&GZIP) {
         Box::new(BufReader::with_capacity(
             1 << 18,
-            MultiGzDecoder::new(input),
+            MultiGzDecoder::new(packed),
         ))
     } else {
-        Box::new(input)
+        Box::new(packed)
     })
 }
 

@@ -3,8 +3,12 @@
 //! Workers take chunks of run numbers from a counter, keep tallies of their own and merge them at the
 //! end. Tallies commute, so neither the number of threads nor their timing can be seen in a result.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +115,11 @@ impl Campaign {
         }
     }
 
+    /// False for what no campaign can bring: such a one comes from a file that is none of ours.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.twin_groups.len() == GROUPS && self.cells.iter().all(|cell| cell.tally.is_sound())
+    }
+
     /// Adds other runs of the same workload and policies.
     pub fn merge(&mut self, other: &Campaign) {
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
@@ -178,6 +187,9 @@ impl Work {
 }
 
 /// Runs a workload under all policies, paired run by run.
+///
+/// # Panics
+/// If an assertion fails in a run: unwinds with the [`Defect`].
 pub fn campaign<L: Workload>(
     workload: &L,
     policies: &[CompiledPolicy],
@@ -194,36 +206,72 @@ pub fn campaign<L: Workload>(
         Order::apart(policies.len())
     };
     let next = AtomicU64::new(0);
+    let is_broken = AtomicBool::new(false);
     let total = Mutex::new(Campaign::empty(policies.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut worker = Worker::new(workload, policies, &order, baseline);
-                while !listener.stopped() {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let from = index.saturating_mul(chunk);
-                    if from >= runs.count {
-                        break;
-                    }
-                    let to = (from + chunk).min(runs.count);
-                    worker.chunk(index, (from..to).map(|at| runs.run(at)), listener);
-                }
-                let part = worker.finish();
-                // Poisoned only if another worker panicked, and then the scope panics as well.
-                if let Ok(mut total) = total.lock() {
-                    total.merge(&part);
-                }
-            });
+    let work = || {
+        let mut worker = Worker::new(workload, policies, &order, baseline);
+        while !listener.stopped() && !is_broken.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let from = index.saturating_mul(chunk);
+            if from >= runs.count {
+                break;
+            }
+            let to = (from + chunk).min(runs.count);
+            let runs = (from..to).map(|at| runs.run(at));
+            // The worker is given up if it unwinds, so nothing of it is seen half changed.
+            let done = catch_unwind(AssertUnwindSafe(|| worker.chunk(index, runs, listener)));
+            if let Err(payload) = done {
+                is_broken.store(true, Ordering::Relaxed);
+                return Err(worker.defect(payload.as_ref()));
+            }
         }
+        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+        total.merge(&worker.finish());
+        Ok(())
+    };
+    let results: Vec<Result<(), Defect>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|payload| resume_unwind(payload))
+            })
+            .collect()
     });
-    total
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    if let Some(defect) = results.into_iter().find_map(Result::err) {
+        resume_unwind(Box::new(defect));
+    }
+    total.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A defect that a run brought to light, and which run: what [`campaign`] unwinds with if an assertion
+/// fails in one of its runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// The policy's name; `None` in the run without any engine.
+    pub policy: Option<String>,
+    /// The run's number.
+    pub run: u64,
+    /// What failed.
+    pub message: String,
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {}", self.run)?;
+        if let Some(policy) = &self.policy {
+            write!(f, " under policy `{policy}`")?;
+        }
+        write!(f, ": {}", self.message)
+    }
 }
 
 /// A thread's share of a campaign.
 struct Worker<'c, L: Workload> {
     workload: &'c L,
+    policies: &'c [CompiledPolicy],
     order: &'c Order,
     /// Place of the baseline in the order.
     baseline: usize,
@@ -233,6 +281,8 @@ struct Worker<'c, L: Workload> {
     /// In the order of the policies that is worked in. Within a group each cell counts what is
     /// different from the cell before it, until [`Worker::finish`].
     campaign: Campaign,
+    /// The run in progress, and the places of the policies that are driven; none in the twin.
+    at: (u64, Range<usize>),
 }
 
 /// What the runs of a chunk brought. It is counted cell by cell, for the sums of a cell are large.
@@ -257,6 +307,7 @@ impl<'c, L: Workload> Worker<'c, L> {
         let place = order.policies.iter().position(|at| *at == baseline);
         Worker {
             workload,
+            policies,
             order,
             baseline: place.unwrap_or(0),
             world: workload.world(),
@@ -265,6 +316,30 @@ impl<'c, L: Workload> Worker<'c, L> {
                 .collect(),
             chunk: Chunk::default(),
             campaign: Campaign::empty(policies.len()),
+            at: (0, 0..0),
+        }
+    }
+
+    /// What is told of a panic in the run in progress. Which of the policies that share it breaks is
+    /// found by driving each alone; if none does alone, the first is named.
+    fn defect(&self, payload: &(dyn Any + Send)) -> Defect {
+        let (run, driven) = (self.at.0, &self.order.policies[self.at.1.clone()]);
+        let breaks_alone = |policy: &&usize| {
+            let alone = || watch(self.workload, &self.policies[**policy], run, &mut ());
+            catch_unwind(AssertUnwindSafe(alone)).is_err()
+        };
+        let policy = match driven {
+            [] | [_] => driven.first(),
+            _ => driven.iter().find(breaks_alone).or(driven.first()),
+        };
+        let text = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        Defect {
+            policy: policy.map(|at| self.policies[*at].name.clone()),
+            run,
+            message: text.unwrap_or_else(|| "it panicked".to_owned()),
         }
     }
 
@@ -295,6 +370,7 @@ impl<'c, L: Workload> Worker<'c, L> {
         runs.push(run);
         of.resize(from + self.order.policies.len(), 0);
         for (team, group) in self.teams.iter_mut().zip(&self.order.groups) {
+            self.at = (run, group.clone());
             let of = &mut of[from + group.start..from + group.end];
             team.run(&mut self.world, run, |record, members| {
                 for member in members {
@@ -304,6 +380,7 @@ impl<'c, L: Workload> Worker<'c, L> {
                 noted.push(Noted::of(run, record));
             });
         }
+        self.at = (run, 0..0);
         // A run that answered and in which no policy could be noticed is its own twin.
         let untouched = |record: &&RunRecord| record.untouched && is_answered(record);
         let twin = match records[first..].iter().find(untouched) {
@@ -417,4 +494,80 @@ pub fn watch<L: Workload, T: Witness>(
     let mut world = workload.world();
     workload.select(&mut world, run);
     Runner::new(policy).run(policy, &mut world, run, witness)
+}
+
+#[cfg(test)]
+mod tests {
+    use holdback_scenarios::{library, read};
+
+    use super::*;
+    use crate::luck::LuckKey;
+    use crate::policy::{ToolNames, compile};
+    use crate::workload::replay_ledger;
+    use crate::world::{Compiled, Synthetic};
+
+    /// A scenario in which one run breaks.
+    struct Breaking {
+        compiled: Compiled,
+        breaks_at: u64,
+    }
+
+    impl<'s> Workload for &'s Breaking {
+        type World = Synthetic<'s>;
+
+        fn world(&self) -> Synthetic<'s> {
+            Synthetic::new(&self.compiled, LuckKey::new(7, "breaking"))
+        }
+
+        fn select(&self, _world: &mut Synthetic<'s>, _run: u64) {}
+
+        fn twin_is_a_run(&self) -> bool {
+            false
+        }
+
+        fn twin(&self, _world: &mut Synthetic<'s>, run: u64) -> Option<u64> {
+            assert!(run != self.breaks_at, "{run} cannot be");
+            Some(0)
+        }
+    }
+
+    fn breaking(breaks_at: u64) -> Result<Campaign, Box<dyn Any + Send>> {
+        let scenarios = library::scenarios();
+        let workload = Breaking {
+            compiled: Compiled::new(&scenarios[0]),
+            breaks_at,
+        };
+        let policy = read::policy_from_toml("test", "name = \"p\"\nlimits = { max_steps = 3 }");
+        let ledger = replay_ledger(None, None);
+        let policy = compile(
+            &policy.unwrap(),
+            &mut ToolNames::new(&scenarios[0]),
+            &ledger,
+        );
+        let policies = [policy.unwrap()];
+        catch_unwind(AssertUnwindSafe(|| {
+            campaign(
+                &&workload,
+                &policies,
+                0,
+                RunSet::range(0, 500),
+                Work::on(3),
+                &(),
+            )
+        }))
+    }
+
+    #[test]
+    fn a_run_that_breaks_an_assertion_is_named_by_the_campaign() {
+        let defect = breaking(321).unwrap_err().downcast::<Defect>().unwrap();
+        assert_eq!(
+            *defect,
+            Defect {
+                policy: None,
+                run: 321,
+                message: "321 cannot be".to_owned()
+            }
+        );
+        assert_eq!(breaking(1000).unwrap().cells[0].tally.runs, 500);
+    }
 }

@@ -8,6 +8,7 @@ pub mod conformance;
 pub mod driver;
 pub mod explain;
 pub mod luck;
+pub mod part;
 pub mod policy;
 pub mod records;
 pub mod runner;

@@ -76,7 +76,8 @@ fn saved_summary(baseline: &str) -> Result<Option<Summary>, Failure> {
             "{baseline}: found {size} bytes, expected a policy or a summary.json of at most {LARGEST_SUMMARY}"
         )));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::io(path, error))?;
+    // What is no JSON at all is told by the reader of policies.
+    let text = std::fs::read_to_string(path).unwrap_or_default();
     let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) else {
         return Ok(None);
     };
@@ -212,7 +213,13 @@ fn simulate(args: &Check, setting: &Setting<'_>) -> Result<StudyResult, Failure>
     let mut result = setting.empty_result();
     for (scenario, prepared) in study.scenarios.iter().zip(&prepared) {
         progress.scenario(&scenario.name);
-        let campaign = run_scenario(prepared, setting, RunSet::range(0, study.runs), &progress);
+        let campaign = run_scenario(
+            prepared,
+            setting,
+            scenario,
+            RunSet::range(0, study.runs),
+            &progress,
+        )?;
         if progress::interrupted() {
             return Err(Failure::Interrupted("nothing was checked".to_owned()));
         }

@@ -7,6 +7,7 @@ use holdback_reports::stats::proportion::wilson;
 use holdback_reports::summary::Summary;
 use holdback_scenarios::{Scenario, Study};
 use holdback_sim::campaign::{Campaign, RunSet};
+use holdback_sim::part::Part;
 use holdback_sim::workload::Prepared;
 
 use super::show;
@@ -15,21 +16,23 @@ use crate::cli::Compare;
 use crate::failure::{Failure, Verdict, print};
 use crate::inputs;
 use crate::output::{Folder, Identity, RowFile, RowListener, RowNames};
-use crate::parts::{Found, Header, Part, Parts};
+use crate::parts::{Found, Header, Parts};
 use crate::progress::{self, Progress};
 use crate::shard::Shard;
 
 /// Runs of a cell that `--precision` never goes beyond.
 const MOST_RUNS: u64 = inputs::MAX_RUNS;
+/// The finest `--precision`, in percentage points: the most runs just reach it.
+const FINEST: f64 = 0.01;
 
 pub(super) fn run(args: &Compare) -> Result<Verdict, Failure> {
     let study = inputs::study(args)?;
     let work = inputs::work(&args.shared.work)?;
     if let Some(precision) = args.precision
-        && !(precision > 0.0 && precision <= 50.0)
+        && !(FINEST..=50.0).contains(&precision)
     {
         return Err(Failure::Usage(format!(
-            "--precision: found {precision}, expected percentage points above 0, up to 50"
+            "--precision: found {precision}, expected {FINEST} to 50 percentage points"
         )));
     }
     let shard = match &args.shard {
@@ -152,12 +155,13 @@ impl Work<'_> {
 
     fn campaign(&self, set: RunSet, rows: Option<&mut RowFile>) -> Result<Campaign, Failure> {
         let Some(file) = rows else {
-            return Ok(run_scenario(
+            return run_scenario(
                 self.prepared,
                 self.setting,
+                self.scenario,
                 set,
                 self.progress,
-            ));
+            );
         };
         let names = RowNames {
             scenario: &self.scenario.name,
@@ -172,7 +176,7 @@ impl Work<'_> {
             first_run: 0,
         };
         let listener = RowListener::new(self.progress, names, file);
-        let campaign = run_scenario(self.prepared, self.setting, set, &listener);
+        let campaign = run_scenario(self.prepared, self.setting, self.scenario, set, &listener)?;
         listener.finish()?;
         Ok(campaign)
     }
@@ -265,7 +269,7 @@ impl Store {
         if let Found::Whole(part) = self.parts.read(scenario)?
             && part.identity == self.identity
             && part.campaign.cells.len() == work.setting.study.policies.len()
-            && (!self.per_run || self.parts.rows(scenario).exists())
+            && (!self.per_run || self.parts.has_rows_of(&part)?)
         {
             return Ok((part.campaign, part.runs));
         }
@@ -275,14 +279,12 @@ impl Store {
             None
         };
         let (campaign, runs) = work.measure(rows.as_mut())?;
-        if let Some(rows) = rows {
-            rows.finish()?;
-        }
         let part = Part {
             identity: self.identity.clone(),
             shard: (self.shard.number, self.shard.count),
             scenario,
             runs,
+            rows: rows.map(RowFile::finish).transpose()?,
             campaign,
         };
         self.parts.write(&part)?;

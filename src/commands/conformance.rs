@@ -15,6 +15,12 @@ pub(super) fn run(args: &Conformance) -> Result<Verdict, Failure> {
     for file in &args.files {
         let report = conformance::run_lines(open(file)?)
             .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+        if report.passed + report.failed.len() == 0 {
+            return Err(Failure::Usage(format!(
+                "{}: found no vector, expected at least one",
+                file.display()
+            )));
+        }
         let mismatches: String = report
             .failed
             .iter()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use holdback_reports::summary::Summary;
 use holdback_scenarios::Study;
-use holdback_sim::campaign::{Campaign, Work};
+use holdback_sim::campaign::{Campaign, RunSet, Work};
 
 use super::show;
 use super::study::{Setting, scenario_info};
@@ -21,6 +21,7 @@ pub(super) fn run(args: &Merge) -> Result<Verdict, Failure> {
     let header = &shards.header;
     let study = header.study(&shards.folders[0].display().to_string())?;
     let campaigns = shards.campaigns(&study)?;
+    shards.refuse_as_output(&args.out)?;
     let identity = Identity {
         study: header.study.clone(),
         seed: header.seed,
@@ -28,6 +29,7 @@ pub(super) fn run(args: &Merge) -> Result<Verdict, Failure> {
         command: header.command.clone(),
     };
     let folder = Folder::open(&args.out, &identity)?;
+    let parts = Parts::of(&args.out);
     let setting = Setting {
         study: &study,
         work: Work::on(1),
@@ -42,7 +44,6 @@ pub(super) fn run(args: &Merge) -> Result<Verdict, Failure> {
             .push(scenario_info(scenario, &study, campaign, runs));
     }
     if header.per_run {
-        let parts = Parts::of(&args.out);
         let mut rows = Vec::new();
         for scenario in 0..study.scenarios.len() as u64 {
             let joined = parts.rows(scenario);
@@ -50,10 +51,10 @@ pub(super) fn run(args: &Merge) -> Result<Verdict, Failure> {
             rows.push(joined);
         }
         folder.join_rows(&rows)?;
-        parts.remove()?;
     }
     let summary = Summary::new(&result);
     folder.report(&summary, header.per_run)?;
+    parts.remove()?;
     show::summary(&summary, args.format, Some(&folder))?;
     Ok(Verdict::Holds)
 }
@@ -137,6 +138,25 @@ impl Shards {
         })
     }
 
+    /// Refuses the folder of a shard as the place of the whole, which would overwrite its parts.
+    fn refuse_as_output(&self, out: &Path) -> Result<(), Failure> {
+        let place = |path: &Path| path.canonicalize().ok();
+        let Some(there) = place(out) else {
+            return Ok(());
+        };
+        if self
+            .folders
+            .iter()
+            .any(|folder| place(folder).as_ref() == Some(&there))
+        {
+            return Err(Failure::Usage(format!(
+                "--out: found {}, which holds one of the shards, expected another folder",
+                out.display()
+            )));
+        }
+        Ok(())
+    }
+
     /// The campaigns of all scenarios, each with its number of runs.
     fn campaigns(&self, study: &Study) -> Result<Vec<(Campaign, u64)>, Failure> {
         (0..study.scenarios.len() as u64)
@@ -162,11 +182,20 @@ impl Shards {
                     return Err(wrong(folder, &format!("a broken one ({why})"), &expected));
                 }
             };
+            let (count, runs) = (self.header.shard.1, self.header.runs);
+            let own = RunSet::shard(at as u64, count, runs).count;
+            let cells = &part.campaign.cells;
             if part.identity != self.header.identity()
-                || part.shard != (at as u64 + 1, self.header.shard.1)
-                || part.campaign.cells.len() != study.policies.len()
+                || part.shard != (at as u64 + 1, count)
+                || part.scenario != scenario
+                || cells.len() != study.policies.len()
+                || cells.iter().any(|cell| cell.tally.runs != own)
             {
                 return Err(wrong(folder, "a part of another study or shard", &expected));
+            }
+            if self.header.per_run && !Parts::of(folder).has_rows_of(&part)? {
+                let found = "missing or broken rows of its runs";
+                return Err(wrong(folder, found, &expected));
             }
             whole.merge(&part.campaign);
         }

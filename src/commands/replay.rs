@@ -11,7 +11,7 @@ use holdback_scenarios::price::Price;
 use holdback_scenarios::read;
 use holdback_scenarios::trace::Names;
 use holdback_scenarios::{FileError, library};
-use holdback_sim::campaign::{Campaign, Work};
+use holdback_sim::campaign::{Campaign, Listener, Work};
 use holdback_sim::luck::LuckKey;
 use holdback_sim::policy::{CompiledPolicy, ToolNames, compile};
 use holdback_sim::records::{CONTINUE, LeftOut, Recorder};
@@ -21,6 +21,7 @@ use holdback_sim::world::Record;
 use super::show;
 use super::study::{cells, policy_info};
 use crate::cli::Replay;
+use crate::defect;
 use crate::failure::{Failure, Verdict, remark};
 use crate::inputs;
 use crate::output::{Folder, Identity, RowFile, RowListener, RowNames};
@@ -334,8 +335,20 @@ impl<'a> Replayed<'a> {
         };
         progress.scenario(&source.name);
         progress.extend((records.len() * setting.compiled.len()) as u64);
+        let again = || {
+            let (traces, options) = (setting.explain_traces(), setting.explain_options());
+            format!(
+                "holdback explain {traces} --source {} {options}",
+                holdback_reports::numbers::shell(&source.name)
+            )
+        };
+        let play = |listener: &dyn Listener| {
+            let campaign =
+                || workload.campaign(&setting.compiled, setting.baseline, setting.work, listener);
+            defect::told(campaign, again)
+        };
         let campaign = match rows {
-            None => workload.campaign(&setting.compiled, setting.baseline, setting.work, progress),
+            None => play(progress)?,
             Some(file) => {
                 let names = RowNames {
                     scenario: &source.name,
@@ -351,8 +364,7 @@ impl<'a> Replayed<'a> {
                     first_run: source.played,
                 };
                 let listener = RowListener::new(progress, names, file);
-                let campaign =
-                    workload.campaign(&setting.compiled, setting.baseline, setting.work, &listener);
+                let campaign = play(&listener)?;
                 listener.finish()?;
                 campaign
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdback_engine::Money;
+use holdback_reports::numbers::shell;
 use holdback_reports::study::{Cell, Kind, PolicyInfo, ScenarioInfo, StudyResult, Twin};
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::{Scenario, Study};
@@ -11,6 +12,7 @@ use holdback_sim::campaign::{Campaign, Listener, RunSet, Work};
 use holdback_sim::policy::defaults;
 use holdback_sim::workload::Prepared;
 
+use crate::defect;
 use crate::failure::Failure;
 
 /// How a study is run.
@@ -67,13 +69,34 @@ pub(crate) fn policy_info(policy: &Policy) -> PolicyInfo {
 }
 
 /// Runs one scenario of a study.
+///
+/// # Errors
+/// A defect that a run brings to light.
 pub(crate) fn run_scenario(
     prepared: &Prepared<'_>,
     setting: &Setting<'_>,
+    scenario: &Scenario,
     runs: RunSet,
     listener: &dyn Listener,
-) -> Campaign {
-    prepared.campaign(setting.study.baseline, runs, setting.work, listener)
+) -> Result<Campaign, Failure> {
+    let study = setting.study;
+    defect::told(
+        || prepared.campaign(study.baseline, runs, setting.work, listener),
+        || {
+            let options = setting.explain_options.as_str();
+            let mut words = vec![format!(
+                "holdback explain --scenario {}",
+                shell(&scenario.name)
+            )];
+            if !options.is_empty() {
+                words.push(options.to_owned());
+            }
+            if !options.contains("--seed ") {
+                words.push(format!("--seed {}", study.seed));
+            }
+            words.join(" ")
+        },
+    )
 }
 
 /// A scenario with what was measured in it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use holdback_engine::Money;
+use holdback_reports::numbers::shell;
 use holdback_scenarios::Study;
 use holdback_scenarios::policy::Policy;
 use holdback_sim::campaign::{Campaign, Listener, Row, RunSet, Work};
@@ -13,6 +14,7 @@ use super::goal::{Goal, Reached, Score};
 use super::grid::Grid;
 use super::search::Trials;
 use super::world::World;
+use crate::defect;
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
 
@@ -50,12 +52,30 @@ impl Bench<'_> {
     ) -> Result<Campaign, Failure> {
         self.progress.scenario(world.name());
         self.progress.extend(runs.count * policies.len() as u64);
-        let campaign = world.campaign(policies, seed, runs, self.work, listener)?;
+        let campaign = defect::told(
+            || world.campaign(policies, seed, runs, self.work, listener),
+            || again(world, policies, seed),
+        )??;
         if progress::interrupted() {
             return Err(Failure::Interrupted("nothing was recommended".to_owned()));
         }
         Ok(campaign)
     }
+}
+
+/// The command that shows a run of candidates, without policy and run.
+fn again(world: &World, policies: &[Policy], seed: u64) -> String {
+    // The policies are made here: no file holds them yet.
+    let documents: Vec<_> = policies.iter().map(|policy| &policy.document).collect();
+    let file = serde_json::json!({ "policy": documents }).to_string();
+    let place = match world {
+        World::Drawn(scenario) => format!("--scenario {}", shell(&scenario.name)),
+        World::Recorded(_) => format!("--traces FILES --source {}", shell(world.name())),
+    };
+    format!(
+        "echo {} > policies.json && holdback explain {place} --seed {seed} --policy-file policies.json",
+        shell(&file),
+    )
 }
 
 /// Candidates in scenarios under one seed.

@@ -1,7 +1,9 @@
 //! The state machine: a turn, its retries, its tools, and how a run ends.
 
 use super::state::{Checkpoint, Fate, LastText, Phase, State};
-use super::{BlankAnswer, Config, CountTurns, CutTurn, Dimension, Durability, OnExhausted, Rule};
+use super::{
+    Batch, BlankAnswer, Config, CountTurns, CutTurn, Dimension, Durability, OnExhausted, Rule,
+};
 use crate::Money;
 use crate::protocol::{
     Action, Call, CallResult, CallStatus, CheckpointKind, Counters, Decision, Durable, Ending,
@@ -125,6 +127,21 @@ impl LimitsEngine for Engine {
 
     fn ledger(&self, _config: &Config) -> Money {
         self.state.progress.counters.cost
+    }
+
+    fn over_cap(&self, config: &Config) -> Option<Limiter> {
+        let used = &self.state.progress.counters;
+        let passed = |used: i64, dimension: Dimension, allowed: i128| {
+            let cap = config.cap(dimension);
+            cap.is_some_and(|cap| i128::from(used) > cap + allowed)
+        };
+        // A closing turn is one past the cap, each attempt of it being a request.
+        let closing = i128::from(config.attempts);
+        if passed(used.model_calls, Dimension::ModelCalls, closing) {
+            return Some(Limiter::ModelCalls);
+        }
+        (config.batch != Batch::RunAll && passed(used.tool_calls, Dimension::ToolCalls, 0))
+            .then_some(Limiter::ToolCalls)
     }
 
     fn state(&self) -> &State {

@@ -101,6 +101,11 @@ pub trait LimitsEngine: Clone {
     /// spent before the run.
     fn ledger(&self, config: &Self::Config) -> Money;
 
+    /// The limiter whose counter has passed the cap in force by more than its family's rules allow,
+    /// which within one process life is a defect of the engine. Looks at nothing but counters, so a
+    /// driver can afford to ask it of every run.
+    fn over_cap(&self, config: &Self::Config) -> Option<Limiter>;
+
     /// The whole state, for forks, snapshots and tests.
     fn state(&self) -> &Self::State;
 

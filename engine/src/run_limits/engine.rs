@@ -7,7 +7,7 @@ use super::resume;
 use super::state::{Phase, Start, State};
 use crate::Money;
 use crate::protocol::{
-    Action, Call, CheckpointKind, Counters, Durable, Event, LimitsEngine, Micros, Observer,
+    Action, Call, CheckpointKind, Counters, Durable, Event, Limiter, LimitsEngine, Micros, Observer,
 };
 
 /// The engine of one run under `run_limits`.
@@ -91,6 +91,17 @@ impl LimitsEngine for Engine {
 
     fn ledger(&self, _config: &Config) -> Money {
         self.state.counters.cost
+    }
+
+    fn over_cap(&self, config: &Config) -> Option<Limiter> {
+        let used = &self.state.counters;
+        [
+            (used.steps, config.steps, Limiter::Steps),
+            (used.model_calls, config.model_calls, Limiter::ModelCalls),
+            (used.tool_calls, config.tool_calls, Limiter::ToolCalls),
+        ]
+        .into_iter()
+        .find_map(|(used, cap, limiter)| (used > cap.max(0)).then_some(limiter))
     }
 
     fn state(&self) -> &State {

@@ -46,7 +46,9 @@ use machine::Machine;
 use state::{AfterSave, Phase};
 
 use crate::Money;
-use crate::protocol::{Action, Call, Counters, Durable, Event, LimitsEngine, Micros, Observer};
+use crate::protocol::{
+    Action, Call, Counters, Durable, Event, Limiter, LimitsEngine, Micros, Observer,
+};
 
 /// The engine of `usage_limits`.
 #[derive(Debug)]
@@ -132,6 +134,22 @@ impl LimitsEngine for Engine {
             Some(PriceSource::AsReported) => self.state.counters.cost,
             _ => Money::from_f64_rounded(self.state.account.cost()).unwrap_or(Money::MAX),
         }
+    }
+
+    fn over_cap(&self, config: &Config) -> Option<Limiter> {
+        let repair_turns = config
+            .terminal_tool
+            .map_or(0, |terminal| terminal.repair_turn_reserve);
+        // The one turn more is the summary after an expired budget.
+        let turns = config
+            .max_turns
+            .saturating_add(repair_turns)
+            .saturating_add(1);
+        if self.state.turns() > turns {
+            return Some(Limiter::Turns);
+        }
+        (config.max_tool_calls.is_some() && self.state.used() > self.state.cap)
+            .then_some(Limiter::ToolCalls)
     }
 
     fn state(&self) -> &State {

@@ -20,11 +20,11 @@ mod tests;
 mod usage;
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{BufRead, Cursor};
 use std::path::Path;
 
 use crate::read::FileError;
-use crate::trace::{Names, Reader, Run, Turn, unpacked};
+use crate::trace::{Names, Reader, Run, Turn, unpack, unpacked};
 
 pub use detect::Format;
 
@@ -88,8 +88,32 @@ impl Traces {
     /// # Errors
     /// If it cannot be read, has no known format, or, where it is one document, is broken.
     pub fn open(path: &Path, input_tokens: InputTokens) -> Result<Traces, FileError> {
+        Traces::of(path, input_tokens, || unpacked(path))
+    }
+
+    /// Reads what is in memory, plain or gzip; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// If it has no known format, or, where it is one document, is broken.
+    pub fn from_bytes(
+        file: &str,
+        bytes: &[u8],
+        input_tokens: InputTokens,
+    ) -> Result<Traces, FileError> {
+        Traces::of(Path::new(file), input_tokens, || {
+            unpack(Cursor::new(bytes.to_vec()))
+                .map_err(|error| crate::read::source::unreadable(file, &error))
+        })
+    }
+
+    /// `content` gives the content from its beginning, each time it is called.
+    fn of(
+        path: &Path,
+        input_tokens: InputTokens,
+        content: impl Fn() -> Result<Box<dyn BufRead + Send>, FileError>,
+    ) -> Result<Traces, FileError> {
         let file = path.display().to_string();
-        let format = detect::format(&file, unpacked(path)?)?;
+        let format = detect::format(&file, content()?)?;
         let stem = path.file_name().map_or_else(String::new, |name| {
             let name = name.to_string_lossy();
             name.split('.').next().unwrap_or_default().to_owned()
@@ -99,10 +123,10 @@ impl Traces {
             imported,
         };
         let runs = match format {
-            Format::Neutral => Runs::Lines(Reader::new(&file, unpacked(path)?)),
-            Format::Otlp => whole(otlp::read(&file, unpacked(path)?)?),
-            Format::MiniSwe => whole(mini_swe::read(&file, &stem, unpacked(path)?)?),
-            Format::Tau2 => whole(tau2::read(&file, unpacked(path)?)?),
+            Format::Neutral => Runs::Lines(Reader::new(&file, content()?)),
+            Format::Otlp => whole(otlp::read(&file, content()?)?),
+            Format::MiniSwe => whole(mini_swe::read(&file, &stem, content()?)?),
+            Format::Tau2 => whole(tau2::read(&file, content()?)?),
         };
         Ok(Traces {
             file,

@@ -1,5 +1,6 @@
 //! The one error of every reader.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// What is wrong with an input, where, and what would be right. Prints as one line.
@@ -71,18 +72,50 @@ impl FileError {
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        f.write_str(&printable(&self.file))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
         if !self.path.is_empty() {
-            write!(f, ": {}", self.path)?;
+            write!(f, ": {}", bounded(&self.path))?;
         }
-        write!(f, ": found {}, expected {}", self.found, self.expected)?;
+        write!(
+            f,
+            ": found {}, expected {}",
+            bounded(&self.found),
+            bounded(&self.expected)
+        )?;
         if let Some(hint) = &self.hint {
-            write!(f, " ({hint})")?;
+            write!(f, " ({})", bounded(hint))?;
         }
         Ok(())
+    }
+}
+
+/// A text with its control characters escaped: what a file holds must not reach a terminal as an
+/// order, nor break a line.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len() + 8);
+    for char in text.chars() {
+        if char.is_control() {
+            clean.extend(char.escape_default());
+        } else {
+            clean.push(char);
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// A part of a message, printable and not longer than anybody reads.
+fn bounded(text: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 400;
+    let text = printable(text);
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+        None => text,
     }
 }
 
@@ -134,6 +167,17 @@ mod tests {
             nearest("MaxTurn", ["maxTurns", "max_steps"]),
             Some("maxTurns")
         );
+    }
+
+    #[test]
+    fn text_from_a_file_reaches_a_terminal_as_text_and_in_bounds() {
+        let error = FileError::of_file("a\u{1b}[31m.toml", "\u{7f}\n", "x".repeat(9000));
+        let text = error.to_string();
+        assert!(
+            text.starts_with("a\\u{1b}[31m.toml: found \\u{7f}\\n, expected xxx"),
+            "{text}"
+        );
+        assert!(!text.contains(char::is_control) && text.len() < 500);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-pub use error::{FileError, nearest};
+pub use error::{FileError, nearest, printable};
 pub(crate) use tree::one_line;
 
 use self::study::Wanted;
@@ -210,7 +210,20 @@ pub fn policy_from_toml(file: &str, text: &str) -> Result<Policy, FileError> {
 /// What is wrong with the file.
 pub fn price_table(path: &Path) -> Result<PriceTable, FileError> {
     let (file, node) = document(path)?;
-    published::price_table(&file, &node).unwrap_or_else(|| price::price_table(&file, &node))
+    any_price_table(&file, &node)
+}
+
+/// Reads a price table of any of the formats of [`price_table`] from JSON text; `file` is what errors
+/// call it.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn price_table_from_json(file: &str, text: &str) -> Result<PriceTable, FileError> {
+    any_price_table(file, &Node::parse(file, text, Syntax::Json)?)
+}
+
+fn any_price_table(file: &str, node: &Node) -> Result<PriceTable, FileError> {
+    published::price_table(file, node).unwrap_or_else(|| price::price_table(file, node))
 }
 
 /// Reads a price table from TOML text; `file` is what errors call it.

@@ -265,9 +265,10 @@ fn syntax_error(file: &str, found: String, syntax: &str, line: Option<usize>) ->
     }
 }
 
-/// A text with its line breaks as spaces.
+/// A text with its line breaks as spaces and other control characters escaped.
 pub(crate) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    super::error::printable(&line).into_owned()
 }
 
 /// The message of a JSON error without its position, which is given apart.

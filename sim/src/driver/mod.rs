@@ -547,6 +547,11 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
         mut course: Course,
         ending: &Ending,
     ) -> RunRecord {
+        // A restart may find other limits, or have lost a grant; before one the caps bind.
+        if course.record.kills == 0 {
+            let over_cap = self.engine.over_cap(config);
+            assert!(over_cap.is_none(), "counted past the cap on {over_cap:?}");
+        }
         course.close_batch();
         let ledger = self.engine.ledger(config);
         let facts = plan.facts;
@@ -893,6 +898,14 @@ impl Course {
         if self.record.ledger != self.record.billed {
             seen.mark(Event::LedgerDiffers);
         }
-        debug_assert!(self.record.outcome != Outcome::Answered || self.record.model_calls > 0);
+        let record = &self.record;
+        assert!(
+            record.outcome != Outcome::Answered || record.model_calls > 0,
+            "answered without a model call"
+        );
+        assert!(
+            record.repaid <= record.billed && record.repaid_calls <= record.tool_calls,
+            "more was paid again than was paid"
+        );
     }
 }

@@ -96,6 +96,19 @@ impl Histogram {
         self.total = self.total.wrapping_add(other.total);
     }
 
+    /// False for what no values can add up to.
+    pub(crate) fn is_sound(&self) -> bool {
+        let pages = bucket_of(u64::MAX) / PAGE + 1;
+        let counts = self.pages.iter().flatten();
+        let counted = counts.copied().try_fold(0_u64, u64::checked_add);
+        self.pages.len() <= pages
+            && self
+                .pages
+                .iter()
+                .all(|page| page.is_empty() || page.len() == PAGE)
+            && counted == Some(self.total)
+    }
+
     /// How many values were counted.
     pub fn total(&self) -> u64 {
         self.total

@@ -203,6 +203,24 @@ impl Tally {
         self.sums.join(sum.sums);
     }
 
+    /// False for what no runs can add up to.
+    pub(crate) fn is_sound(&self) -> bool {
+        let outcomes = [self.answered, self.partial, self.unanswered];
+        let counted = outcomes
+            .iter()
+            .try_fold(0_u64, |sum, n| sum.checked_add(*n));
+        let histograms = [
+            &self.billed,
+            &self.overspend,
+            &self.reserve_left,
+            &self.duration,
+        ];
+        counted == Some(self.runs)
+            && self.groups.len() == GROUPS
+            && self.seen.len() == Event::ALL.len()
+            && histograms.iter().all(|histogram| histogram.is_sound())
+    }
+
     /// Adds the runs of another tally.
     pub fn merge(&mut self, other: &Tally) {
         self.runs += other.runs;
