@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 few=100
 many=300
-worker='holdback_sim::campaign::campaign::{{closure}}::{{closure}}*'
+worker='holdback_sim::campaign::campaign::{{closure}}*'
 # Percent above the committed figure that still pass: compilers and C libraries differ a little.
 tolerance=10
 
