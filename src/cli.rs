@@ -25,6 +25,14 @@ fn whole(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
+/// A probability that an option takes.
+fn probability(text: &str) -> Result<f64, String> {
+    let value = text.trim().parse().ok();
+    value
+        .filter(|value| (0.0..=1.0).contains(value))
+        .ok_or_else(|| "expected a probability from 0 to 1".to_owned())
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Simulate scenarios under policies and compare them, run by run on the same luck
@@ -196,7 +204,7 @@ pub(crate) struct Size {
     #[arg(long, value_name = "MODEL|SPEC", requires = "traces")]
     pub(crate) price: Option<String>,
     /// Chance that the model of a recorded run obeys a control, as in `replay`
-    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "traces")]
+    #[arg(value_parser = probability, allow_negative_numbers = true, long, value_name = "X", default_value_t = 1.0, requires = "traces")]
     pub(crate) compliance: f64,
     /// The limits to start from: a policy (name of the study, built-in name or file)
     #[arg(long, value_name = "P")]
@@ -294,7 +302,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "MODEL|SPEC")]
     pub(crate) price: Option<String>,
     /// Chance that the model obeys a control
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(value_parser = probability, allow_negative_numbers = true, long, value_name = "X", default_value_t = 1.0)]
     pub(crate) compliance: f64,
     /// Leave out runs in which a turn before the last has no tool call
     #[arg(long)]
@@ -396,7 +404,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "MODEL|SPEC", requires = "traces")]
     pub(crate) price: Option<String>,
     /// Chance that the model obeys a control, as in `replay`
-    #[arg(long, value_name = "X", requires = "traces")]
+    #[arg(value_parser = probability, allow_negative_numbers = true, long, value_name = "X", requires = "traces")]
     pub(crate) compliance: Option<f64>,
     /// Number the played runs as `replay --skip-dialogue` does
     #[arg(long, requires = "traces")]

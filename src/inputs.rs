@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use holdback_scenarios::policy::Policy;
+use holdback_scenarios::price::Price;
 use holdback_scenarios::read::{self, Loader};
 use holdback_scenarios::study::Study;
 use holdback_scenarios::{FileError, Scenario, library};
@@ -20,6 +21,12 @@ pub(crate) fn loader(prices: Option<&Path>) -> Result<Loader, Failure> {
         Some(path) => Loader::with_prices(read::price_table(path)?),
         None => Loader::default(),
     })
+}
+
+/// The price of recorded turns without a cost.
+pub(crate) fn price(spec: Option<&str>, loader: &Loader) -> Result<Option<Price>, Failure> {
+    let priced = spec.map(|spec| read::price_spec(spec, loader.prices()));
+    Ok(priced.transpose()?.map(|priced| priced.price))
 }
 
 /// How runs are made.

@@ -5,7 +5,7 @@ use holdback_reports::table::Style;
 use holdback_scenarios::import::Traces;
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::price::Price;
-use holdback_scenarios::read::{self, Loader};
+use holdback_scenarios::read::Loader;
 use holdback_scenarios::{FileError, Study, library};
 use holdback_sim::explain::{Timeline, tell, tell_prepared};
 use holdback_sim::luck::LuckKey;
@@ -116,15 +116,7 @@ fn recorded(
     loader: &Loader,
 ) -> Result<(Subject, Vec<Timeline>), Failure> {
     let compliance = args.compliance.unwrap_or(1.0);
-    if !(0.0..=1.0).contains(&compliance) {
-        return Err(Failure::Usage(format!(
-            "--compliance: found {compliance}, expected a probability from 0 to 1"
-        )));
-    }
-    let price = match &args.price {
-        None => None,
-        Some(spec) => Some(read::price_spec(spec, loader.prices())?.price),
-    };
+    let price = inputs::price(args.price.as_deref(), loader)?;
     let mut names = ToolNames::of_records();
     let ledger = replay_ledger(price, None);
     let compiled = policies

@@ -8,7 +8,6 @@ use holdback_reports::summary::Summary;
 use holdback_scenarios::import::Traces;
 use holdback_scenarios::policy::Policy;
 use holdback_scenarios::price::Price;
-use holdback_scenarios::read;
 use holdback_scenarios::trace::Names;
 use holdback_scenarios::{FileError, library};
 use holdback_sim::campaign::{Campaign, Listener, Work};
@@ -114,16 +113,7 @@ impl<'a> Setting<'a> {
         };
         let (policies, _) = inputs::policies(&names, &[], &loader)?;
         let baseline = inputs::baseline(&policies, args.baseline.as_deref())?;
-        if !(0.0..=1.0).contains(&args.compliance) {
-            return Err(Failure::Usage(format!(
-                "--compliance: found {}, expected a probability from 0 to 1",
-                args.compliance
-            )));
-        }
-        let price = match &args.price {
-            None => None,
-            Some(spec) => Some(read::price_spec(spec, loader.prices())?.price),
-        };
+        let price = inputs::price(args.price.as_deref(), &loader)?;
         let mut tools = ToolNames::of_records();
         let ledger = replay_ledger(price, None);
         let compiled = policies

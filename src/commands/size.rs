@@ -8,7 +8,7 @@ use holdback_reports::numbers::shell;
 use holdback_reports::plots;
 use holdback_reports::summary::Summary;
 use holdback_scenarios::policy::Policy;
-use holdback_scenarios::{Loader, Scenario, library, read};
+use holdback_scenarios::{Loader, Scenario, library};
 use serde::Serialize;
 
 use crate::cli::Size;
@@ -177,16 +177,7 @@ impl Worlds {
 
 /// Recorded runs, one half to search in and one to prove in.
 fn recorded(args: &Size, policy: &Policy, loader: &Loader) -> Result<Worlds, Failure> {
-    if !(0.0..=1.0).contains(&args.compliance) {
-        return Err(Failure::Usage(format!(
-            "--compliance: found {}, expected a probability from 0 to 1",
-            args.compliance
-        )));
-    }
-    let price = match &args.price {
-        None => None,
-        Some(spec) => Some(read::price_spec(spec, loader.prices())?.price),
-    };
+    let price = inputs::price(args.price.as_deref(), loader)?;
     let question = Question {
         traces: world::open(&args.traces, args.input_tokens.into())?,
         source: args.source.as_deref(),
