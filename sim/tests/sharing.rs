@@ -146,6 +146,21 @@ fn windows_guards_and_turns_of_usage_limits() {
     }
 }
 
+/// A window that the evidence deficit has opened is open for every reserve, and only a grant then
+/// asks for the reserve itself.
+#[test]
+fn windows_that_the_evidence_deficit_widens() {
+    let of = |window: u64| {
+        policy(&format!(
+            "family = \"usage_limits\"\nevidence = {{ min_entries = 14 }}\nlimits = {{ maxToolCalls = 24, toolBudgetExtension = {{ increment = 1, maxExtensions = 2 }}, finalizationWindow = {{ reserveCalls = {window}, reserveForEvidenceDeficit = true, allow = [\"record_evidence\"] }} }}"
+        ))
+    };
+    let windows: Vec<Policy> = (1..24).map(of).collect();
+    for scenario in all_scenarios() {
+        agrees(&scenario, &windows, 60);
+    }
+}
+
 #[test]
 fn every_cap_under_every_action() {
     for action in [
