@@ -121,7 +121,8 @@ fn is_of_the_path(error: &io::Error) -> bool {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if error.use_stderr() && error.kind() != DisplayHelpOnMissingArgumentOrSubcommand {
-        return Failure::Usage(in_one_line(&error.to_string())).report();
+        let told = wrong_value(error).unwrap_or_else(|| in_one_line(&error.to_string()));
+        return Failure::Usage(told).report();
     }
     // A closed pipe ends `holdback --help | head` quietly.
     let _ = error.print();
@@ -130,6 +131,16 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
+}
+
+/// What an option's own parser says of a value, in the form of all our messages; `None` if clap itself
+/// refused it.
+fn wrong_value(error: &clap::Error) -> Option<String> {
+    use clap::error::ContextKind::{InvalidArg, InvalidValue};
+    let expected = std::error::Error::source(error)?;
+    let (option, found) = (error.get(InvalidArg)?.to_string(), error.get(InvalidValue)?);
+    let option = option.split(' ').next().unwrap_or_default();
+    Some(format!("{option}: found {found}, {expected}"))
 }
 
 /// What clap says in paragraphs, without the usage that follows.
