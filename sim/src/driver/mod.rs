@@ -409,7 +409,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                 EngineEvent::Done
             }
             Action::ContinueStream | Action::SeverStream | Action::Finish(_) => {
-                unreachable!("{action:?} answers no event that this driver sends")
+                unasked(*action)
             }
         };
         let at = Junction {
@@ -595,6 +595,16 @@ fn settle(record: &mut RunRecord, facts: &Facts) {
         .overspend
         .is_some_and(|overspend| overspend > Money::ZERO);
     record.seen.set(Event::Overspent, overspent);
+}
+
+/// Takes a copy: while nothing takes the address of the loop's action, the compiler lets the engine
+/// write it in place, which spares a tenth of a run's time.
+///
+/// # Panics
+/// Always: these actions follow events that this driver does not send.
+#[cold]
+fn unasked(action: Action) -> ! {
+    unreachable!("{action:?} answers no event that this driver sends")
 }
 
 /// The ending of a run that no limit ends.
