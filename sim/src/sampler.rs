@@ -28,15 +28,21 @@ pub struct Sampler(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Fixed(f64),
-    Drawn(Box<Table>),
+    Drawn(Table),
 }
 
 #[derive(Clone, Debug)]
 struct Table {
+    /// Cells of the lower half of the uniform, then of the upper half.
+    cells: Box<[Cell]>,
+    exact: Box<Exact>,
+}
+
+/// What is asked where no cell answers.
+#[derive(Clone, Debug)]
+struct Exact {
     quantity: Quantity,
     scale: f64,
-    /// Cells of the lower half of the uniform, then of the upper half.
-    halves: [Vec<Cell>; 2],
 }
 
 /// `base + slope * offset`, or exact evaluation where the slope is NaN.
@@ -52,7 +58,7 @@ impl Sampler {
         if let Some(value) = quantity.fixed() {
             return Sampler(Kind::Fixed(value * scale));
         }
-        Sampler(Kind::Drawn(Box::new(Table::new(quantity.clone(), scale))))
+        Sampler(Kind::Drawn(Table::new(quantity.clone(), scale)))
     }
 
     /// The value for a word.
@@ -81,55 +87,60 @@ impl Sampler {
 
 impl Table {
     fn new(quantity: Quantity, scale: f64) -> Table {
-        let exact = |word: u32| quantity.quantile(uniform(word)) * scale;
+        let exact = Exact { quantity, scale };
+        let folds: [fn(u32) -> u32; 2] = [|word| word, |word| !word];
         let half = |fold: fn(u32) -> u32| {
-            (0..CELLS as u32)
-                .map(|cell| {
-                    let shift = cell / CELLS_PER_OCTAVE;
-                    let first = (CELLS_PER_OCTAVE + cell % CELLS_PER_OCTAVE) << shift;
-                    let last = first + ((1_u32 << shift) - 1);
-                    Cell::new(&exact, fold, first, last)
-                })
-                .collect()
+            let exact = &exact;
+            (0..CELLS as u32).map(move |cell| {
+                let shift = cell / CELLS_PER_OCTAVE;
+                let first = (CELLS_PER_OCTAVE + cell % CELLS_PER_OCTAVE) << shift;
+                let last = first + ((1_u32 << shift) - 1);
+                Cell::new(exact, fold, first, last)
+            })
         };
-        let halves = [half(|word| word), half(|word| !word)];
         Table {
-            quantity,
-            scale,
-            halves,
+            cells: folds.into_iter().flat_map(half).collect(),
+            exact: Box::new(exact),
         }
     }
 
     #[inline]
     fn value(&self, word: u32) -> f64 {
-        let upper = (word >> 31) as usize;
+        let upper = word >> 31;
         let distance = if upper == 1 { !word } else { word };
         if distance >= CELLS_PER_OCTAVE {
             let shift = 25 - distance.leading_zeros();
             let within = distance >> shift;
-            let cell =
-                self.halves[upper][(shift * CELLS_PER_OCTAVE + within - CELLS_PER_OCTAVE) as usize];
+            let in_half = shift * CELLS_PER_OCTAVE + within - CELLS_PER_OCTAVE;
+            let cell = self.cells[(upper * CELLS as u32 + in_half) as usize];
             if !cell.slope.is_nan() {
                 return cell.base + cell.slope * f64::from(distance - (within << shift));
             }
         }
+        self.exact.value(word)
+    }
+}
+
+impl Exact {
+    fn value(&self, word: u32) -> f64 {
         self.quantity.quantile(uniform(word)) * self.scale
     }
 }
 
 impl Cell {
-    fn new(exact: &impl Fn(u32) -> f64, fold: fn(u32) -> u32, first: u32, last: u32) -> Cell {
-        let base = exact(fold(first));
+    fn new(exact: &Exact, fold: fn(u32) -> u32, first: u32, last: u32) -> Cell {
+        let exact = |word| exact.value(fold(word));
+        let base = exact(first);
         let span = last - first;
         if span == 0 {
             return Cell { base, slope: 0.0 };
         }
-        let end = exact(fold(last));
+        let end = exact(last);
         let slope = (end - base) / f64::from(span);
         // Three inner points, so that a step of a discrete distribution cannot hide at one of them.
         let agrees = [1, 2, 3].into_iter().all(|quarter| {
             let offset = (u64::from(span) * quarter / 4) as u32;
-            let value = exact(fold(first + offset));
+            let value = exact(first + offset);
             let guess = base + slope * f64::from(offset);
             (guess - value).abs() <= TOLERANCE * value.abs()
         });

@@ -408,9 +408,7 @@ impl<E: LimitsEngine, M: Clone + Default> Driver<E, M> {
                 course.now += pause;
                 EngineEvent::Done
             }
-            Action::ContinueStream | Action::SeverStream | Action::Finish(_) => {
-                unasked(*action)
-            }
+            Action::ContinueStream | Action::SeverStream | Action::Finish(_) => unasked(*action),
         };
         let at = Junction {
             config,

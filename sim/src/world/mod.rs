@@ -17,7 +17,7 @@ pub use synthetic::{Compiled, Synthetic};
 pub use twin::twin_evidence;
 
 use crate::driver::KillPlan;
-use crate::luck::{TOOL_WORDS, another, purpose, tool};
+use crate::luck::{another, purpose};
 use crate::policy::Facts;
 use crate::tally::Seen;
 
@@ -160,8 +160,8 @@ pub struct Ran {
 }
 
 /// The luck of dying behind an execution of a call that ran so many times before.
-fn kill_word(words: &[u32; TOOL_WORDS], ran_before: u32) -> u32 {
-    let first = words[tool::KILL];
+/// `first` is the luck of dying behind its first execution.
+fn kill_word(first: u32, ran_before: u32) -> u32 {
     match ran_before {
         0 => first,
         again => another(first, purpose::SECOND_EXECUTION + again - 1),

@@ -525,7 +525,7 @@ impl World for Scripted<'_> {
                 cost: known.cost,
             },
             latency: known.latency,
-            kill_word: kill_word(&known.words, known.ran),
+            kill_word: kill_word(known.words[tool::KILL], known.ran),
         }
     }
 

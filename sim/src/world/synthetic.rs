@@ -504,13 +504,14 @@ enum Told {
 }
 
 impl Told {
+    /// Told, and obeys or not.
+    fn and(obeys: bool) -> Told {
+        if obeys { Told::Obeys } else { Told::Ignores }
+    }
+
     fn settle(&mut self, chance: Chance, word: u32) {
         if *self == Told::Due {
-            *self = if chance.happens(word) {
-                Told::Obeys
-            } else {
-                Told::Ignores
-            };
+            *self = Told::and(chance.happens(word));
         }
     }
 }
@@ -518,11 +519,29 @@ impl Told {
 #[derive(Clone, Copy, Debug)]
 struct Proposal {
     kind: ProposalKind,
-    words: [u32; TOOL_WORDS],
+    draw: Draw,
     /// What it brought when it ran: running it again, or repeating it, brings the same.
     outcome: Option<Outcome>,
     /// Executions.
     ran: u32,
+}
+
+/// What luck holds ready for a call. Drawn as soon as it is proposed, so that the look-ups of a batch
+/// wait for memory together.
+#[derive(Clone, Copy, Debug)]
+struct Draw {
+    /// Decides between denied, failed, novel and seen before.
+    fate: u32,
+    /// Size of its own result; a repeat has that of its origin.
+    tokens: u64,
+    /// How long it runs.
+    latency: Micros,
+    /// If it is novel, an entry is recorded.
+    recorded: bool,
+    /// If it is not run, the model obeys the window.
+    obeys: bool,
+    /// The process dies behind its first execution.
+    kill: u32,
 }
 
 /// What a call brings.
@@ -692,25 +711,49 @@ impl<'s> Synthetic<'s> {
     }
 
     fn push(&mut self, kind: ProposalKind, words: [u32; TOOL_WORDS]) {
+        let scenario = self.scenario;
         let id = self.proposals.len() as u32;
-        self.proposals.push(Proposal {
-            kind,
-            words,
-            outcome: None,
-            ran: 0,
-        });
-        let origin = self.origin(id);
+        let mut draw = Draw {
+            fate: words[tool::STATUS],
+            tokens: 0,
+            latency: 0,
+            recorded: scenario.record_evidence.happens(words[tool::RECORD]),
+            obeys: scenario
+                .window_compliance
+                .happens(words[tool::LATENCY_OR_WINDOW]),
+            kill: words[tool::KILL],
+        };
+        // The call whose arguments and result it has.
+        let (origin, of, fate) = match kind {
+            ProposalKind::Repeat { of } => {
+                let origin = &self.proposals[of as usize];
+                (of, origin.kind, origin.draw.fate)
+            }
+            _ => (id, kind, draw.fate),
+        };
         let identity = Signature(identity(origin));
-        let (tool, denied, parallel) = match self.proposals[origin as usize].kind {
+        let (tool, denied, parallel) = match of {
             ProposalKind::Fresh { tool } => {
-                let compiled = &self.scenario.tools[usize::from(tool)];
-                let word = self.proposals[origin as usize].words[tool::STATUS];
-                let denied = u64::from(word) < compiled.denied_below;
+                let compiled = &scenario.tools[usize::from(tool)];
+                let denied = u64::from(fate) < compiled.denied_below;
+                if origin == id {
+                    let word = words[tool::SIZE];
+                    draw.tokens = times(&compiled.result_tokens, word, self.kind.result_scale);
+                }
                 (ToolId(tool), denied, compiled.parallel && !denied)
             }
             ProposalKind::Terminal => (self.facts.terminal_tool.unwrap_or_default(), false, false),
-            _ => (self.scenario.record_tool, false, true),
+            _ => (scenario.record_tool, false, true),
         };
+        if let Some(compiled) = scenario.tools.get(usize::from(tool.0)) {
+            draw.latency = micros(&compiled.latency_us, words[tool::LATENCY_OR_WINDOW]);
+        }
+        self.proposals.push(Proposal {
+            kind,
+            draw,
+            outcome: None,
+            ran: 0,
+        });
         self.proposed.push(Call {
             id,
             tool,
@@ -738,7 +781,7 @@ impl<'s> Synthetic<'s> {
             return known;
         }
         match proposal.kind {
-            ProposalKind::Fresh { tool } => self.drawn(call, usize::from(tool), &proposal.words),
+            ProposalKind::Fresh { tool } => self.drawn(call, usize::from(tool), &proposal.draw),
             ProposalKind::Repeat { of } => match self.proposals[of as usize].outcome {
                 Some(outcome) => Outcome {
                     novel: false,
@@ -755,7 +798,7 @@ impl<'s> Synthetic<'s> {
         }
     }
 
-    fn drawn(&self, call: &Call, at: usize, words: &[u32; TOOL_WORDS]) -> Outcome {
+    fn drawn(&self, call: &Call, at: usize, draw: &Draw) -> Outcome {
         let tool = &self.scenario.tools[at];
         let without_result = |status, tokens| Outcome {
             status,
@@ -766,17 +809,13 @@ impl<'s> Synthetic<'s> {
         if call.denied {
             return without_result(CallStatus::Denied, 0);
         }
-        let tokens = times(
-            &tool.result_tokens,
-            words[tool::SIZE],
-            self.kind.result_scale,
-        );
+        let tokens = draw.tokens;
         let fates = if self.failed_before[at] {
             &tool.after_failure
         } else {
             &tool.after_success
         };
-        let word = u64::from(words[tool::STATUS]);
+        let word = u64::from(draw.fate);
         if word < fates.fails_below {
             return without_result(CallStatus::Failed, tokens);
         }
@@ -807,13 +846,7 @@ impl<'s> Synthetic<'s> {
             ProposalKind::Fresh { .. } | ProposalKind::Repeat { .. } => {}
         }
         self.talk.context = self.talk.context.saturating_add(outcome.tokens);
-        self.talk.records_due += u32::from(
-            outcome.novel
-                && self
-                    .scenario
-                    .record_evidence
-                    .happens(proposal.words[tool::RECORD]),
-        );
+        self.talk.records_due += u32::from(outcome.novel && proposal.draw.recorded);
         self.answered.push(self.origin(call.id));
         self.talk.answered += 1;
         self.remember_failure(call.tool, outcome.status);
@@ -831,11 +864,7 @@ impl<'s> Synthetic<'s> {
 
     /// A refusal, skip or denial that the model sees gives it one more chance to obey the window.
     fn nudge(&mut self, call: &Call) {
-        let word = self.proposals[call.id as usize].words[tool::LATENCY_OR_WINDOW];
-        self.talk.finishes = Told::Due;
-        self.talk
-            .finishes
-            .settle(self.scenario.window_compliance, word);
+        self.talk.finishes = Told::and(self.proposals[call.id as usize].draw.obeys);
     }
 }
 
@@ -1291,12 +1320,10 @@ impl World for Synthetic<'_> {
         let outcome = self.outcome(call);
         self.learn(call, &outcome);
         let proposal = &mut self.proposals[call.id as usize];
-        let words = &proposal.words;
         let (cost, latency) = match self.scenario.tools.get(usize::from(call.tool.0)) {
-            Some(tool) if outcome.status != CallStatus::Denied => (
-                tool.cost,
-                micros(&tool.latency_us, words[tool::LATENCY_OR_WINDOW]),
-            ),
+            Some(tool) if outcome.status != CallStatus::Denied => {
+                (tool.cost, proposal.draw.latency)
+            }
             _ => (Money::ZERO, 0),
         };
         let ran_before = proposal.ran;
@@ -1309,7 +1336,7 @@ impl World for Synthetic<'_> {
                 cost,
             },
             latency,
-            kill_word: kill_word(&proposal.words, ran_before),
+            kill_word: kill_word(proposal.draw.kill, ran_before),
         }
     }
 
