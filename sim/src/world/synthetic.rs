@@ -38,6 +38,8 @@ pub struct Compiled {
     base_input: Sampler,
     cache_ttl: Micros,
     cache_hit_share: f64,
+    cache_prefix: u64,
+    cache_up_to: u64,
     output: Sampler,
     reasoning: Sampler,
     final_output: Sampler,
@@ -195,6 +197,8 @@ impl Compiled {
             base_input: Sampler::new(&model.base_input_tokens, 1.0),
             cache_ttl: model.cache_ttl.unwrap_or(Micros::MAX),
             cache_hit_share: model.cache_hit_share.get(),
+            cache_prefix: model.cache_prefix,
+            cache_up_to: model.cache_up_to.unwrap_or(u64::MAX),
             output: Sampler::new(&model.output_tokens, 1.0),
             reasoning: Sampler::new(&model.reasoning_tokens, 1.0),
             final_output: Sampler::new(&model.final_output_tokens, 1.0),
@@ -957,10 +961,16 @@ impl Synthetic<'_> {
             cache.hit
         };
         let fresh = now - self.provider.last_request_end <= self.scenario.cache_ttl;
-        let cached = if fresh && chance.happens(words[model::CACHE]) {
+        let own = if fresh && chance.happens(words[model::CACHE]) {
             self.cached(self.provider.previous_input.min(input))
         } else {
             0
+        };
+        // Other runs keep the shared start in the cache, whatever becomes of this run's own requests.
+        let cached = if input > self.scenario.cache_up_to {
+            0
+        } else {
+            own.max(self.scenario.cache_prefix.min(input))
         };
         Usage {
             input,
