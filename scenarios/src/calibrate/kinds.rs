@@ -5,6 +5,7 @@
 //! each band into a cheaper and a dearer half by its cost a turn, and each part keeps its own turns, its
 //! share of cached input and how far its means lie from those of all runs.
 
+use super::caching::{Caching, Reads};
 use super::sample::{Law, Sample};
 
 /// The fewest runs of a kind, and the most kinds.
@@ -21,8 +22,7 @@ pub(super) struct Marks {
     pub(super) results: (u128, u64),
     /// Costs of planning turns in millionths of a dollar.
     pub(super) costs: (u128, u64),
-    pub(super) cached: u128,
-    pub(super) cacheable: u128,
+    pub(super) cache: Reads,
     pub(super) repeats: u64,
     pub(super) could_repeat: u64,
     /// Input of all turns.
@@ -43,8 +43,7 @@ impl Marks {
             reasoning: pair(self.reasoning, other.reasoning),
             results: pair(self.results, other.results),
             costs: pair(self.costs, other.costs),
-            cached: wide(self.cached, other.cached),
-            cacheable: wide(self.cacheable, other.cacheable),
+            cache: self.cache.with(&other.cache, wide, narrow),
             repeats: narrow(self.repeats, other.repeats),
             could_repeat: narrow(self.could_repeat, other.could_repeat),
             input: pair(self.input, other.input),
@@ -77,7 +76,7 @@ impl Whole {
         if self.own.costs.0 > 0 {
             return self.own.costs.0 as f64 / turns;
         }
-        let cached = self.own.cached as f64;
+        let cached = self.own.cache.cached() as f64;
         let output = (self.own.output.0 + self.own.reasoning.0) as f64;
         (self.own.input.0 as f64 - 0.75 * cached + 5.0 * output) / turns
     }
@@ -170,6 +169,7 @@ pub(super) struct Usual {
     pub(super) base: f64,
     /// Mean tokens of the results of a planning turn.
     pub(super) results: f64,
+    pub(super) caching: Option<Caching>,
 }
 
 /// The scale of results at which runs of so many turns read as much input as these did. Contexts do not
@@ -213,7 +213,7 @@ impl Kind {
             reasoning_scale: scale(own.reasoning, all.reasoning),
             result_scale: growth(runs, &own, usual).or_else(|| scale(own.results, all.results)),
             cost_scale: scale(own.costs, all.costs),
-            cache_hit: (own.cacheable > 0).then(|| own.cached as f64 / own.cacheable as f64),
+            cache_hit: usual.caching.and_then(|caching| caching.hit(&own.cache)),
             repeat_call: own.repeats as f64 / own.could_repeat.max(1) as f64,
             gives_up: runs.iter().all(|run| !run.is_answered),
         }
@@ -244,6 +244,7 @@ mod tests {
     const USUAL: Usual = Usual {
         base: 100.0,
         results: 40.0,
+        caching: None,
     };
 
     #[test]
