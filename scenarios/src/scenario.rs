@@ -92,6 +92,11 @@ pub struct Model {
     pub cache_hit: Option<Probability>,
     /// Share of the previous request's input that a hit reads from the cache; the rest is written anew.
     pub cache_hit_share: Probability,
+    /// The start of every request that other runs share and keep in the cache (instructions, tools), in
+    /// tokens: the first request of a run and every miss still read it.
+    pub cache_prefix: u64,
+    /// A request with more input tokens than this reads nothing from the cache; `None` = no such bound.
+    pub cache_up_to: Option<u64>,
     /// A pause longer than this since the previous request is always a miss; `None` = never.
     pub cache_ttl: Option<Micros>,
     /// As `cache_hit`, for a request that carries a control or withholds tools; the same unless given.

@@ -69,6 +69,11 @@ fn a_wrong_scenario_is_refused_where_it_is_wrong() {
         ),
         (
             "demand = 3",
+            "demand = 3\ncache_prefix_tokens = 4000",
+            &["without `cache_hit`", "a `cache_hit` beside it"],
+        ),
+        (
+            "demand = 3",
             "demand = 3\noutput_tokens = { dist = \"lognormal\", median = 5 }",
             &["no `p95`", "model.output_tokens"],
         ),

@@ -41,6 +41,9 @@ clamp_to_window = true
 max_output_tokens = 16384
 base_input_tokens = 6000
 cache_hit = 0.85
+cache_hit_share = 0.9
+cache_prefix_tokens = 4000
+cache_up_to_tokens = 150000
 cache_ttl_s = 300
 cache_hit_under_control = 0.0
 output_tokens = { dist = "lognormal", median = 350, p95 = 1200 }
@@ -117,6 +120,11 @@ fn every_key_of_a_scenario_reaches_its_place() {
     assert_eq!(
         (model.context_window, model.clamp_to_window),
         (Some(200_000), true)
+    );
+    assert_eq!(model.cache_hit_share.get(), 0.9);
+    assert_eq!(
+        (model.cache_prefix, model.cache_up_to),
+        (4000, Some(150_000))
     );
     assert_eq!(model.cache_ttl, Some(300_000_000));
     assert_eq!(model.cache_hit_under_control.unwrap().get(), 0.0);

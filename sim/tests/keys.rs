@@ -329,6 +329,22 @@ fn model_cases() -> Vec<Case> {
             Up,
         ),
         key(
+            "model.cache_prefix_tokens",
+            ("1", "900"),
+            &[("model.cache_hit", "0"), caching[1]],
+            free(),
+            cached,
+            Up,
+        ),
+        key(
+            "model.cache_up_to_tokens",
+            ("100000", "1500"),
+            &caching,
+            free(),
+            cached,
+            Down,
+        ),
+        key(
             "model.cache_ttl_s",
             ("1000", "300"),
             &[caching[0], caching[1], ("tools.latency_s", "400")],

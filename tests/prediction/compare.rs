@@ -109,25 +109,29 @@ impl<'r> Source<'r> {
             .map(|policy| compile(policy, &mut tools, &ledger).unwrap())
             .collect();
         let mut recorder = Recorder::new(tools, price, false);
-        let records: Vec<_> = test
-            .iter()
-            .map(|run| recorder.record(run, self.names).unwrap())
-            .collect();
-        let replay = Replay {
-            records: &records,
-            offset: 0,
-            compliance: 1.0,
-            price: None,
-            key: LuckKey::new(7, "replay"),
+        let mut replayed = |runs: &[&Run]| {
+            let records: Vec<_> = runs
+                .iter()
+                .map(|run| recorder.record(run, self.names).unwrap())
+                .collect();
+            let replay = Replay {
+                records: &records,
+                offset: 0,
+                compliance: 1.0,
+                price: None,
+                key: LuckKey::new(7, "replay"),
+            };
+            replay.campaign(&compiled, 0, Work::on(2), &())
         };
-        let replayed = replay.campaign(&compiled, 0, Work::on(2), &());
+        // The fitted half itself, replayed, is what a simulation without any error would predict.
+        let (known, replayed) = (replayed(fit), replayed(test));
         errors.runs = self.runs.len();
         for (at, policy) in self.policies.iter().enumerate() {
             errors.add(
                 at,
                 &policy.name,
-                fit.len(),
                 &simulated.cells[at].tally,
+                &known.cells[at].tally,
                 &replayed.cells[at].tally,
             );
         }
@@ -159,6 +163,8 @@ struct Limit {
     splits: usize,
     within: usize,
     answered: [f64; 2],
+    /// Answered runs of the fitted half, replayed.
+    known: f64,
     worst: f64,
     overspent: [f64; 2],
     calls: [f64; 2],
@@ -171,10 +177,10 @@ const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 impl Errors {
     pub(crate) const HEAD: &'static str = "\
-| source | runs | points | within the aim | answered, mean error | largest | overspend rate | tool calls | cost mean | p50 | p90 | p99 |
-|---|---|---|---|---|---|---|---|---|---|---|---|";
+| source | runs | points | within the aim | answered, mean error | of it luck | largest | overspend rate | tool calls | cost mean | p50 | p90 | p99 |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
-    fn add(&mut self, at: usize, name: &str, fit: usize, simulated: &Tally, replayed: &Tally) {
+    fn add(&mut self, at: usize, name: &str, simulated: &Tally, known: &Tally, replayed: &Tally) {
         if self.limits.len() <= at {
             self.limits.push(Limit {
                 name: name.to_owned(),
@@ -191,9 +197,10 @@ impl Errors {
         let error = 100.0 * (rates[0] - rates[1]);
         // The rate p is not known; the mean of both stands for it.
         let p = (rates[0] + rates[1]) / 2.0;
-        let of_halves = 1.0 / fit as f64 + 1.0 / replayed.runs as f64;
+        let of_halves = 1.0 / known.runs as f64 + 1.0 / replayed.runs as f64;
         let allowed = 2.0 + 196.0 * (p * (1.0 - p) * of_halves).sqrt();
         limit.splits += 1;
+        limit.known += known.answered as f64 / known.runs as f64;
         limit.within += usize::from(error.abs() <= allowed);
         limit.worst = if error.abs() > limit.worst.abs() {
             error
@@ -234,6 +241,12 @@ impl Errors {
         100.0 * sum / self.points() as f64
     }
 
+    /// As `mean_signed`, if the fitted halves themselves were what is simulated: the luck of the splits.
+    pub(crate) fn mean_luck(&self) -> f64 {
+        let luck = |limit: &Limit| limit.known - limit.answered[1];
+        100.0 * self.limits.iter().map(luck).sum::<f64>() / self.points() as f64
+    }
+
     pub(crate) fn row(&self, label: &str) -> String {
         let points = self.points() as f64;
         let worst = self.limits.iter().fold(0.0_f64, |worst, limit| {
@@ -253,10 +266,11 @@ impl Errors {
             100.0 * (ratios.sum::<f64>() / self.limits.len() as f64 - 1.0)
         };
         let mut row = format!(
-            "| {label} | {} | {points} | {:.1}% | {:+.2} pp | {worst:+.1} pp | {:+.2} pp | {:+.1}% | {:+.1}% |",
+            "| {label} | {} | {points} | {:.1}% | {:+.2} pp | {:+.2} pp | {worst:+.1} pp | {:+.2} pp | {:+.1}% | {:+.1}% |",
             self.runs,
             100.0 * self.within(),
             self.mean_signed(),
+            self.mean_luck(),
             100.0 * overspent / points,
             ratio(&|limit| limit.calls),
             ratio(&|limit| limit.mean),
@@ -267,7 +281,8 @@ impl Errors {
         row
     }
 
-    /// A row a limit: simulated / replayed means over the splits.
+    /// A row a limit: simulated / replayed means over the splits, of the answered rate with that of the
+    /// fitted half, replayed, in between.
     pub(crate) fn by_limit(&self) -> String {
         let mut text = "\
 | limit | within | answered | worst | overspend rate | steps | tool calls | cost mean | p50 | p90 | p99 |
@@ -278,6 +293,11 @@ impl Errors {
             let n = limit.splits as f64;
             let percent =
                 |pair: [f64; 2]| format!("{:.1} / {:.1}", 100.0 * pair[0] / n, 100.0 * pair[1] / n);
+            let answered = |limit: &Limit| {
+                let [simulated, replayed] = limit.answered;
+                let rates = [simulated, limit.known, replayed].map(|sum| 100.0 * sum / n);
+                format!("{:.1} / {:.1} / {:.1}", rates[0], rates[1], rates[2])
+            };
             let number = |pair: [f64; 2]| format!("{:.1} / {:.1}", pair[0] / n, pair[1] / n);
             let money = |pair: [f64; 2]| format!("{:.4} / {:.4}", pair[0] / n, pair[1] / n);
             let _ = writeln!(
@@ -286,7 +306,7 @@ impl Errors {
                 limit.name,
                 limit.within,
                 limit.splits,
-                percent(limit.answered),
+                answered(limit),
                 limit.worst,
                 percent(limit.overspent),
                 number(limit.steps),

@@ -3,13 +3,18 @@
 //! Draws of turns are independent, runs are not sums of independent draws: a long run may also be one
 //! without caching, or with longer results. Runs are parted into bands of equal number by their turns,
 //! each band into a cheaper and a dearer half by its cost a turn, and each part keeps its own turns, its
-//! share of cached input and how far its means lie from those of all runs.
+//! share of cached input and how far its means lie from those of all runs. A few runs that cost far more
+//! a turn than all others are apart from these: in a mean they would make every run dearer than it is
+//! and themselves cheaper.
 
+use super::caching::{Caching, Reads};
 use super::sample::{Law, Sample};
 
 /// The fewest runs of a kind, and the most kinds.
-const FEWEST: usize = 20;
+const FEWEST: usize = 10;
 const MOST: usize = 12;
+/// Runs above a gap this wide in the cost a turn, with nobody in between, are far dearer.
+const GAP: f64 = 1.5;
 /// The most runs that are remembered one by one.
 const MOST_KEPT: usize = 100_000;
 
@@ -21,8 +26,7 @@ pub(super) struct Marks {
     pub(super) results: (u128, u64),
     /// Costs of planning turns in millionths of a dollar.
     pub(super) costs: (u128, u64),
-    pub(super) cached: u128,
-    pub(super) cacheable: u128,
+    pub(super) cache: Reads,
     pub(super) repeats: u64,
     pub(super) could_repeat: u64,
     /// Input of all turns.
@@ -43,8 +47,7 @@ impl Marks {
             reasoning: pair(self.reasoning, other.reasoning),
             results: pair(self.results, other.results),
             costs: pair(self.costs, other.costs),
-            cached: wide(self.cached, other.cached),
-            cacheable: wide(self.cacheable, other.cacheable),
+            cache: self.cache.with(&other.cache, wide, narrow),
             repeats: narrow(self.repeats, other.repeats),
             could_repeat: narrow(self.could_repeat, other.could_repeat),
             input: pair(self.input, other.input),
@@ -77,7 +80,7 @@ impl Whole {
         if self.own.costs.0 > 0 {
             return self.own.costs.0 as f64 / turns;
         }
-        let cached = self.own.cached as f64;
+        let cached = self.own.cache.cached() as f64;
         let output = (self.own.output.0 + self.own.reasoning.0) as f64;
         (self.own.input.0 as f64 - 0.75 * cached + 5.0 * output) / turns
     }
@@ -116,19 +119,18 @@ impl Wholes {
         }
     }
 
-    /// The kinds. Runs without an answer are one of their own, and too few to be parted are one.
+    /// The kinds. Runs without an answer are one of their own, so are far dearer ones, and too few to be
+    /// parted are one.
     pub(super) fn kinds(&self, usual: &Usual) -> Vec<Kind> {
         let all = sum(&self.0);
-        let (answered, cut): (Vec<Whole>, Vec<Whole>) =
+        let (mut answered, cut): (Vec<Whole>, Vec<Whole>) =
             self.0.iter().partition(|whole| whole.is_answered);
+        let far = far_dearer(&mut answered);
         let most = (answered.len() / FEWEST).clamp(1, MOST);
         let halves = if most < 4 { 1 } else { 2 };
         let mut kinds = Vec::new();
         for mut band in bands(answered, most / halves) {
-            let turns = match (band[0].planning, band[band.len() - 1].planning) {
-                (from, to) if from == to => format!("{from} turns"),
-                (from, to) => format!("{from} to {to} turns"),
-            };
+            let turns = range(&band);
             if halves == 1 || band.len() < 2 {
                 kinds.push(Kind::new(turns, &band, &all, usual));
                 continue;
@@ -139,12 +141,39 @@ impl Wholes {
             kinds.push(Kind::new(cheaper, cheap, &all, usual));
             kinds.push(Kind::new(format!("{turns}, dearer"), dear, &all, usual));
         }
+        if !far.is_empty() {
+            let name = format!("{}, far dearer", range(&far));
+            kinds.push(Kind::new(name, &far, &all, usual));
+        }
         if !cut.is_empty() {
             let name = "without an answer".to_owned();
             kinds.push(Kind::new(name, &cut, &all, usual));
         }
         kinds
     }
+}
+
+/// The turns of runs, in words.
+fn range(runs: &[Whole]) -> String {
+    let turns = || runs.iter().map(|run| run.planning);
+    match (turns().min().unwrap_or(0), turns().max().unwrap_or(0)) {
+        (from, to) if from == to => format!("{from} turns"),
+        (from, to) => format!("{from} to {to} turns"),
+    }
+}
+
+/// Takes out the runs above the first wide gap in the dearest quarter.
+fn far_dearer(runs: &mut Vec<Whole>) -> Vec<Whole> {
+    if runs.len() < FEWEST {
+        return Vec::new();
+    }
+    runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+    let is_gap = |at: &usize| {
+        let below = runs[at - 1].rate();
+        below > 0.0 && runs[*at].rate() >= GAP * below
+    };
+    let gap = (runs.len() * 3 / 4..runs.len()).find(is_gap);
+    gap.map(|at| runs.split_off(at)).unwrap_or_default()
 }
 
 /// Runs in order of their turns, parted where the turns change next to equal numbers.
@@ -170,6 +199,8 @@ pub(super) struct Usual {
     pub(super) base: f64,
     /// Mean tokens of the results of a planning turn.
     pub(super) results: f64,
+    /// `None` if nothing is read from a cache.
+    pub(super) caching: Option<Caching>,
 }
 
 /// The scale of results at which runs of so many turns read as much input as these did. Contexts do not
@@ -213,7 +244,7 @@ impl Kind {
             reasoning_scale: scale(own.reasoning, all.reasoning),
             result_scale: growth(runs, &own, usual).or_else(|| scale(own.results, all.results)),
             cost_scale: scale(own.costs, all.costs),
-            cache_hit: (own.cacheable > 0).then(|| own.cached as f64 / own.cacheable as f64),
+            cache_hit: usual.caching.and_then(|caching| caching.hit(&own.cache)),
             repeat_call: own.repeats as f64 / own.could_repeat.max(1) as f64,
             gives_up: runs.iter().all(|run| !run.is_answered),
         }
@@ -244,15 +275,16 @@ mod tests {
     const USUAL: Usual = Usual {
         base: 100.0,
         results: 40.0,
+        caching: None,
     };
 
     #[test]
     fn runs_are_parted_by_turns_into_equal_numbers_and_each_keeps_its_own() {
-        let wholes = wholes((0..60).map(|run| (5 + run / 4, true)));
+        let wholes = wholes((0..30).map(|run| (5 + run / 2, true)));
         let kinds = wholes.kinds(&USUAL);
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
         assert_eq!(names, ["5 to 9 turns", "10 to 14 turns", "15 to 19 turns"]);
-        assert!(kinds.iter().all(|kind| kind.runs == 20 && !kind.gives_up));
+        assert!(kinds.iter().all(|kind| kind.runs == 10 && !kind.gives_up));
         assert_eq!(kinds[1].turns.ends(), (10.0, 14.0));
         for kind in &kinds {
             let scale = kind.result_scale.unwrap();
@@ -262,17 +294,40 @@ mod tests {
 
     #[test]
     fn many_runs_are_parted_by_their_cost_too() {
-        let kinds = wholes((0..100).map(|run| (5 + run % 10, true))).kinds(&USUAL);
+        let kinds = wholes((0..50).map(|run| (5 + run % 10, true))).kinds(&USUAL);
         assert_eq!(kinds.len(), 4);
         assert!(kinds[0].name.ends_with("cheaper") && kinds[1].name.ends_with("dearer"));
     }
 
     #[test]
     fn runs_without_an_answer_are_a_kind_that_gives_up() {
-        let kinds = wholes((0..30).map(|run| (5 + run, run % 10 != 9))).kinds(&USUAL);
+        let kinds = wholes((0..20).map(|run| (5 + run, run % 10 != 9))).kinds(&USUAL);
         assert_eq!(kinds.len(), 2);
-        assert_eq!((kinds[1].runs, kinds[1].gives_up), (3, true));
-        assert_eq!(kinds[1].turns.ends(), (14.0, 34.0));
+        assert_eq!((kinds[1].runs, kinds[1].gives_up), (2, true));
+        assert_eq!(kinds[1].turns.ends(), (14.0, 24.0));
+    }
+
+    #[test]
+    fn a_few_far_dearer_runs_are_a_kind_and_leave_the_others_as_they_are() {
+        let costing = |micros: u128| Marks {
+            costs: (8 * micros, 8),
+            output: (8 * micros, 8),
+            ..Marks::default()
+        };
+        let mut wholes = Wholes::default();
+        for run in 0..18 {
+            wholes.add(8, true, costing(100 + run));
+        }
+        wholes.add(8, true, costing(300));
+        wholes.add(9, true, costing(340));
+        let kinds = wholes.kinds(&USUAL);
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        assert_eq!(names, ["8 turns", "8 to 9 turns, far dearer"]);
+        assert_eq!((kinds[0].runs, kinds[1].runs), (18, 2));
+        // Means of 108.5 and 320 beside 129.65 of all.
+        let scales: Vec<f64> = kinds.iter().filter_map(|kind| kind.output_scale).collect();
+        assert!((scales[0] - 108.5 / 129.65).abs() < 1e-9, "{scales:?}");
+        assert!((scales[1] - 320.0 / 129.65).abs() < 1e-9, "{scales:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! A turn without calls that is not the last stands as a call of the tool `continue`, as in a replay.
 //! The last turn is the answer unless the record says that there was none.
 
+mod caching;
 mod fit;
 mod kinds;
 mod price;
@@ -58,10 +59,7 @@ pub struct Observed {
     grown_tokens: u128,
     grown_calls: u64,
     wholes: kinds::Wholes,
-    cached_tokens: u128,
-    cacheable_tokens: u128,
-    /// Earlier input of the turns that read at least a tenth of it from the cache.
-    hit_tokens: u128,
+    cache: caching::CacheSeen,
     tools: BTreeMap<String, ToolSeen>,
     models: BTreeMap<String, u64>,
     costed: price::CostedTurns,
@@ -174,11 +172,6 @@ impl Observed {
         self.runs
     }
 
-    /// Of the earlier request's input, what a request that reads from the cache reads there.
-    fn hit_share(&self) -> f64 {
-        (self.cached_tokens as f64 / self.hit_tokens.max(1) as f64).min(1.0)
-    }
-
     /// Sums over what was seen.
     pub fn totals(&self) -> Totals {
         self.totals
@@ -207,14 +200,12 @@ impl Observed {
                 self.planning_turn(run.calls(turn), names, &mut sight);
                 self.growth(run.calls(turn), turn, run.turns.get(at + 1), names);
             }
-            // Providers leave a cached count of 0 out, and costs bear that out.
-            if let (Some(before), Some(_)) = (at.checked_sub(1), turn.input_tokens) {
-                let cacheable = run.turns[before].input_tokens.unwrap_or(0);
-                self.cacheable_tokens += u128::from(cacheable);
-                let cached = u128::from(turn.cached_tokens.unwrap_or(0).min(cacheable));
-                self.cached_tokens += cached;
-                if 10 * cached >= u128::from(cacheable) {
-                    self.hit_tokens += u128::from(cacheable);
+            if let Some(input) = turn.input_tokens {
+                let of = |at: usize| run.turns[at].input_tokens.unwrap_or(0);
+                let cached = turn.cached_tokens;
+                match at.checked_sub(1) {
+                    Some(before) => self.cache.add_later(input, cached, of(before), of(0)),
+                    None => self.cache.add_first(input, cached),
                 }
             }
         }
@@ -235,8 +226,7 @@ impl Observed {
             reasoning: self.reasoning.sums(),
             results: (self.grown_tokens, self.grown_calls),
             costs: self.turn_cost.sums(),
-            cached: self.cached_tokens,
-            cacheable: self.cacheable_tokens,
+            cache: self.cache.reads(),
             repeats: self.repeats,
             could_repeat: self.could_repeat,
             input: (self.totals.input_tokens.unwrap_or(0), self.turns_with_input),

@@ -55,6 +55,11 @@ impl Sample {
         self.sum as f64 / self.number as f64
     }
 
+    /// Values in ascending order with how often each was observed.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter().map(|(value, count)| (*value, *count))
+    }
+
     /// The observed law.
     pub fn law(&self) -> Law {
         let pairs = self.counts.iter();

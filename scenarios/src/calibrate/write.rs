@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::caching::{Caching, Reads};
 use super::fit::{Fit, empirical, rounded};
 use super::kinds::Usual;
 use super::price::{FoundPrice, PriceSource};
@@ -283,6 +284,7 @@ impl Writer<'_> {
         let kinds = seen.wholes.kinds(&Usual {
             base: seen.base_input.mean(),
             results: result * seen.batch.mean(),
+            caching: seen.cache.caching(),
         });
         let mut text = "
 # Runs differ as wholes, not only call by call. Each run is of one of these kinds, drawn by weight (its
@@ -290,7 +292,6 @@ impl Writer<'_> {
 # That of results makes its runs read as much input as the recorded ones did.
 "
         .to_owned();
-        let cached = seen.cached_tokens > 0;
         for (at, kind) in kinds.iter().enumerate() {
             let gap = if at == 0 { "" } else { "\n" };
             let _ = write!(
@@ -304,12 +305,7 @@ impl Writer<'_> {
                     ("output_scale", kind.output_scale),
                     ("reasoning_scale", kind.reasoning_scale),
                     ("result_scale", kind.result_scale),
-                    (
-                        "cache_hit",
-                        kind.cache_hit
-                            .filter(|_| cached)
-                            .map(|read| (read / seen.hit_share()).min(1.0)),
-                    ),
+                    ("cache_hit", kind.cache_hit),
                 ],
                 Usage::Costs => vec![("output_scale", kind.cost_scale)],
                 Usage::Nothing => Vec::new(),
@@ -348,15 +344,8 @@ price = { input_per_mtok = \"0\", output_per_mtok = \"1\" }
                 if let Some(found) = self.price {
                     keys.lines += &price_line(found);
                 }
-                if seen.cacheable_tokens > 0 && seen.cached_tokens > 0 {
-                    let hit = seen.hit_tokens as f64 / seen.cacheable_tokens as f64;
-                    let _ = writeln!(
-                        keys.lines,
-                        "cache_hit = {}  # requests that read from the cache, by their size\n\
-                         cache_hit_share = {}  # of the earlier request's input that these read",
-                        rounded(hit.min(1.0)),
-                        rounded(seen.hit_share())
-                    );
+                if let Some(caching) = seen.cache.caching() {
+                    keys.lines += &cache_lines(&caching, &seen.cache.reads());
                 }
                 self.fit(keys, "model", "base_input_tokens", &seen.base_input, 1.0);
                 self.fit(keys, "model", "output_tokens", &seen.output, 1.0);
@@ -481,6 +470,29 @@ fn turns(law: &Law) -> String {
         Quantity::Fixed(turns) => format!("demand.turns = {turns}\n"),
         Quantity::Drawn(dist) => format!("[kinds.demand.turns]\n{}", spread(&dist, 1.0)),
     }
+}
+
+fn cache_lines(caching: &Caching, reads: &Reads) -> String {
+    let mut text = format!(
+        "cache_hit = {}  # requests that read the one before them from the cache, by their size\n\
+         cache_hit_share = {}  # of the earlier request's input that these read\n",
+        rounded(caching.hit(reads).unwrap_or(0.0)),
+        rounded(caching.hit_share)
+    );
+    if caching.prefix > 0 {
+        let _ = writeln!(
+            text,
+            "cache_prefix_tokens = {}  # what first requests read, left there by other runs",
+            caching.prefix
+        );
+    }
+    if let Some(most) = caching.up_to {
+        let _ = writeln!(
+            text,
+            "cache_up_to_tokens = {most}  # larger requests read nothing"
+        );
+    }
+    text
 }
 
 fn price_line(found: &FoundPrice) -> String {

@@ -159,6 +159,8 @@ fn scripted_model() -> Model {
         base_input_tokens: Quantity::ZERO,
         cache_hit: None,
         cache_hit_share: Probability::ALWAYS,
+        cache_prefix: 0,
+        cache_up_to: None,
         cache_ttl: None,
         cache_hit_under_control: None,
         output_tokens: Quantity::ZERO,
@@ -197,6 +199,7 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
     let cache_hit = table.maybe("cache_hit", probability)?;
     let under_control = table.maybe("cache_hit_under_control", probability)?;
     let hit_share = table.maybe("cache_hit_share", probability)?;
+    let prefix = table.maybe("cache_prefix_tokens", whole_tokens)?;
     let model = Model {
         price,
         long_context,
@@ -206,6 +209,8 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
         base_input_tokens: table.or("base_input_tokens", off.base_input_tokens, tokens)?,
         cache_hit,
         cache_hit_share: hit_share.unwrap_or(off.cache_hit_share),
+        cache_prefix: prefix.unwrap_or(off.cache_prefix),
+        cache_up_to: table.maybe("cache_up_to_tokens", whole_tokens)?,
         cache_ttl: table.maybe("cache_ttl_s", duration)?,
         cache_hit_under_control: under_control.or(cache_hit),
         output_tokens: table.or("output_tokens", off.output_tokens, tokens)?,
@@ -222,15 +227,17 @@ fn model(mut table: Table<'_>, scripted: bool, prices: &PriceTable) -> Result<Mo
         spike: table.or("spike", off.spike, spike)?,
     };
     let window_alone = model.clamp_to_window && model.context_window.is_none();
-    let of_cache = under_control.is_some() || hit_share.is_some() || model.cache_ttl.is_some();
+    let of_cache = under_control.is_some()
+        || hit_share.is_some()
+        || prefix.is_some()
+        || model.cache_up_to.is_some()
+        || model.cache_ttl.is_some();
     let cache_alone = cache_hit.is_none() && of_cache;
     let place = table.place().clone();
     table.finish()?;
     if cache_alone {
         let needs = "a `cache_hit` beside it (0 = every request misses)";
-        let found =
-            "`cache_ttl_s`, `cache_hit_share` or `cache_hit_under_control` without `cache_hit`";
-        return Err(place.error(found, needs));
+        return Err(place.error("another key of the cache without `cache_hit`", needs));
     }
     if window_alone {
         let needs = "a `context_window` beside it";

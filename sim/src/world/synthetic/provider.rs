@@ -120,10 +120,16 @@ impl Synthetic<'_> {
             cache.hit
         };
         let fresh = now - self.provider.last_request_end <= self.scenario.cache_ttl;
-        let cached = if fresh && chance.happens(words[model::CACHE]) {
+        let own = if fresh && chance.happens(words[model::CACHE]) {
             self.cached(self.provider.previous_input.min(input))
         } else {
             0
+        };
+        // Other runs keep the shared start in the cache, whatever becomes of this run's own requests.
+        let cached = if input > self.scenario.cache_up_to {
+            0
+        } else {
+            own.max(self.scenario.cache_prefix.min(input))
         };
         Usage {
             input,
