@@ -11,7 +11,7 @@ use super::sample::{Law, Sample};
 const FEWEST: usize = 20;
 const MOST: usize = 12;
 /// The most runs that are remembered one by one.
-const MOST_KEPT: usize = 100_000;
+pub(super) const MOST_KEPT: usize = 100_000;
 
 /// Sums with the number of their parts, over a run or over all so far.
 #[derive(Clone, Copy, Debug, Default)]
