@@ -123,14 +123,14 @@ impl<'de, O: Object> Visitor<'de> for One<'_, O> {
     }
 }
 
-/// Reads a list of objects, one after the other.
+/// Reads a list of objects, one after the other; null is an empty list.
 pub(super) struct Many<'o, O>(pub(super) &'o mut O);
 
 impl<'de, O: Object> DeserializeSeed<'de> for Many<'_, O> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_seq(self)
+        from.deserialize_option(self)
     }
 }
 
@@ -141,13 +141,21 @@ impl<'de, O: Object> Visitor<'de> for Many<'_, O> {
         f.write_str("a list")
     }
 
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while list.next_element_seed(One(&mut *self.0))?.is_some() {}
         Ok(())
     }
 }
 
-/// Reads a list and hands over each of its elements at once.
+/// Reads a list and hands over each of its elements at once; null is an empty list.
 pub(super) struct Each<T, F>(F, PhantomData<T>);
 
 impl<T, F: FnMut(T) -> Result<(), Stopped>> Each<T, F> {
@@ -162,7 +170,7 @@ impl<'de, T: Deserialize<'de>, F: FnMut(T) -> Result<(), Stopped>> DeserializeSe
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_seq(self)
+        from.deserialize_option(self)
     }
 }
 
@@ -173,12 +181,27 @@ impl<'de, T: Deserialize<'de>, F: FnMut(T) -> Result<(), Stopped>> Visitor<'de> 
         f.write_str("a list")
     }
 
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
         while let Some(element) = list.next_element()? {
             (self.0)(element).map_err(A::Error::custom)?;
         }
         Ok(())
     }
+}
+
+/// A value, or its default for null: exporters write null for what is absent.
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// What turns a list of messages into turns with their calls, message by message.
@@ -203,6 +226,14 @@ pub(super) fn folded<'de, D: Deserializer<'de>, T: Fold>(from: D) -> Result<T, D
             f.write_str("a list of messages")
         }
 
+        fn visit_none<E: Error>(self) -> Result<T, E> {
+            Ok(T::default())
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<T, D::Error> {
+            from.deserialize_seq(self)
+        }
+
         fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<T, A::Error> {
             let mut all = T::default();
             let mut calls = 0;
@@ -214,7 +245,7 @@ pub(super) fn folded<'de, D: Deserializer<'de>, T: Fold>(from: D) -> Result<T, D
         }
     }
 
-    from.deserialize_seq(Messages(PhantomData))
+    from.deserialize_option(Messages(PhantomData))
 }
 
 /// Refuses a run of more turns or calls than any file may have.

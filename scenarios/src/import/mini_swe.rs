@@ -21,7 +21,7 @@ const SHELL: &str = "bash";
 
 #[derive(Deserialize)]
 struct Trajectory {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "document::or_default")]
     info: Info,
     #[serde(deserialize_with = "document::folded")]
     messages: Talk,
@@ -33,12 +33,14 @@ struct Trajectory {
 #[serde(default)]
 struct Info {
     exit_status: Option<String>,
+    #[serde(deserialize_with = "document::or_default")]
     config: Config,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
+    #[serde(deserialize_with = "document::or_default")]
     model: ModelConfig,
 }
 

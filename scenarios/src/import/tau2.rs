@@ -23,14 +23,16 @@ use crate::trace::{Call, NameId, Run, Turn};
 /// What stands beside the simulations.
 #[derive(Deserialize)]
 struct Heading {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "document::or_default")]
     info: Info,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Info {
+    #[serde(deserialize_with = "document::or_default")]
     agent_info: AgentInfo,
+    #[serde(deserialize_with = "document::or_default")]
     environment_info: EnvironmentInfo,
 }
 
@@ -286,7 +288,7 @@ impl Object for Results<'_> {
     fn member<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         match key {
             "info" => {
-                let info: Info = map.next_value()?;
+                let info = map.next_value::<Option<Info>>()?.unwrap_or_default();
                 self.agent = Some(info.agent(self.out).map_err(A::Error::custom)?);
             }
             "simulations" => {

@@ -274,6 +274,33 @@ fn a_failed_request_is_a_retry_and_a_stream_without_usage_a_turn_without_tokens(
 }
 
 #[test]
+fn null_means_the_same_as_absent_in_every_format() {
+    let span = span("1", "", (1, 2), &chat("10", "1"))
+        .replace(r#""parentSpanId":"""#, r#""parentSpanId":null"#)
+        .replace(r#""status":{}"#, r#""status":null"#);
+    let nothing = r#"{"resourceSpans":[{"resource":null,"scopeSpans":null},{"resource":{"attributes":null},
+        "scopeSpans":[{"spans":null},{"spans":[{"attributes":null,"name":null}]}]}]}"#;
+    for (text, runs, turns) in [
+        (format!("{nothing}\n{}", export(&[span])), 1, 1),
+        (
+            r#"{"info":null,"simulations":[{"id":"a","messages":null}]}"#.to_owned(),
+            1,
+            0,
+        ),
+        (r#"{"simulations":null}"#.to_owned(), 0, 0),
+        (
+            r#"{"messages":null,"info":{"config":null}}"#.to_owned(),
+            1,
+            0,
+        ),
+    ] {
+        let read = all(&mut open(&text).unwrap());
+        let number: usize = read.iter().map(|run| run.turns.len()).sum();
+        assert_eq!((read.len(), number), (runs, turns), "{text}");
+    }
+}
+
+#[test]
 fn a_broken_attribute_names_its_span() {
     let spans = [span("77", "", (1, 2), &chat("-5", "1"))];
     let message = error(&export(&spans));

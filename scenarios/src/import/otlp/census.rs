@@ -7,14 +7,14 @@ use serde::de::IgnoredAny;
 
 use super::span::Nanos;
 use super::walk::Sink;
-use crate::import::document::Stopped;
+use crate::import::document::{Stopped, or_default};
 use crate::import::stream::Out;
 
 /// What a span tells of its trace.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
-    #[serde(default, alias = "trace_id")]
+    #[serde(default, alias = "trace_id", deserialize_with = "or_default")]
     trace_id: String,
     #[serde(default, alias = "start_time_unix_nano")]
     start_time_unix_nano: Option<Nanos>,

@@ -8,7 +8,7 @@ use holdback_engine::protocol::Micros;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
-use crate::import::document::Stopped;
+use crate::import::document::{Stopped, or_default};
 use crate::import::stream::Out;
 use crate::import::usage::{Dollars, identity};
 use crate::trace::{MAX_TOKENS, NameId, Turn};
@@ -17,6 +17,7 @@ use crate::trace::{MAX_TOKENS, NameId, Turn};
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Resource {
+    #[serde(deserialize_with = "or_default")]
     attributes: Vec<Attribute>,
 }
 
@@ -32,7 +33,7 @@ impl Resource {
 #[derive(Deserialize)]
 struct Attribute {
     key: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     value: AnyValue,
 }
 
@@ -48,6 +49,7 @@ struct AnyValue {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ArrayValue {
+    #[serde(deserialize_with = "or_default")]
     values: Vec<AnyValue>,
 }
 
@@ -120,21 +122,21 @@ impl AnyValue {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawSpan {
-    #[serde(default, alias = "trace_id")]
+    #[serde(default, alias = "trace_id", deserialize_with = "or_default")]
     trace_id: String,
-    #[serde(default, alias = "span_id")]
+    #[serde(default, alias = "span_id", deserialize_with = "or_default")]
     span_id: String,
-    #[serde(default, alias = "parent_span_id")]
+    #[serde(default, alias = "parent_span_id", deserialize_with = "or_default")]
     parent_span_id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     name: String,
     #[serde(default, alias = "start_time_unix_nano")]
     start_time_unix_nano: Option<Nanos>,
     #[serde(default, alias = "end_time_unix_nano")]
     end_time_unix_nano: Option<Nanos>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     attributes: Vec<Attribute>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     status: Status,
 }
 
