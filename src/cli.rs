@@ -551,6 +551,12 @@ pub(crate) enum SchemaKind {
     Summary,
     /// `manifest.json`
     Manifest,
+    /// `size.json`
+    Size,
+    /// What `explain --json` prints
+    Explanation,
+    /// `parts/study.json` of a study under way or of a shard
+    Parts,
 }
 
 #[derive(Debug, Args)]

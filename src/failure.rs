@@ -39,7 +39,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     /// A file or folder cannot be read or written.
-    #[error("{path}: {error}")]
+    #[error("{path}: {}", in_words(error))]
     Io {
         /// The file or folder.
         path: String,
@@ -115,6 +115,24 @@ fn is_of_the_path(error: &io::Error) -> bool {
             | PermissionDenied
             | ReadOnlyFilesystem
     )
+}
+
+/// What the system says of a path, as what was found and what was expected; the rest in its own words.
+fn in_words(error: &io::Error) -> String {
+    use io::ErrorKind::{
+        AlreadyExists, InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+        ReadOnlyFilesystem,
+    };
+    let told = match error.kind() {
+        NotFound => "found no such place, expected one that exists or can be made",
+        PermissionDenied => "found no permission, expected a place that may be read and written",
+        ReadOnlyFilesystem => "found a file system that is read only, expected one to write to",
+        AlreadyExists | NotADirectory => "found a file in the place of a folder, expected a folder",
+        IsADirectory => "found a folder, expected a file",
+        InvalidFilename => "found a name that the system refuses, expected a shorter one",
+        _ => return error.to_string(),
+    };
+    told.to_owned()
 }
 
 /// Prints what clap has to say: help and versions go to stdout and are no failure.

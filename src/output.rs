@@ -40,7 +40,7 @@ impl Folder {
         }
         // Before anything is made there, and again once nobody else can change it.
         guard(path, identity)?;
-        fs::create_dir_all(path).map_err(|error| Failure::io(path, error))?;
+        make_folder(path)?;
         let lock = lock(path)?;
         guard(path, identity)?;
         // A process that is killed leaves the lock's file behind, and with it whose folder this is.
@@ -156,10 +156,39 @@ fn is_still_there(_file: &File, _path: &Path) -> bool {
     true
 }
 
+/// Makes a folder and those above it, if they are not there.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(|error| {
+        // Of a path with a file inside, the file is what must be named.
+        let in_the_way = path
+            .ancestors()
+            .find(|above| above.exists() && !above.is_dir());
+        match in_the_way {
+            Some(file) => Failure::Usage(format!(
+                "{}: found a file, expected a folder",
+                file.display()
+            )),
+            None => Failure::io(path, error),
+        }
+    })
+}
+
+/// Whether a path leads to a device or a pipe: it is written as it is, as no other file may take its
+/// place.
+pub(crate) fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
 /// Writes a file so that it is there whole or not at all.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    if is_special(path) {
+        let written = File::options().write(true).open(path);
+        return written
+            .and_then(|mut file| file.write_all(content))
+            .map_err(|error| Failure::io(path, error));
+    }
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|error| Failure::io(parent, error))?;
+        make_folder(parent)?;
     }
     let part = part_of(path);
     let written = File::create(&part)

@@ -21,6 +21,8 @@ use crate::output;
 /// Name of the folder of parts inside an output folder.
 pub(crate) const FOLDER: &str = "parts";
 const HEADER: &str = "study.json";
+/// The published JSON Schema of the header, as text.
+pub(crate) const JSON_SCHEMA: &str = include_str!("parts.schema.json");
 /// No part is larger: a thousand policies of full tallies stay far below.
 const LARGEST: u64 = 1 << 30;
 

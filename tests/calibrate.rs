@@ -198,3 +198,112 @@ fn explain_reads_the_same_formats() {
         );
     }
 }
+
+/// What a command that must fail says, with its exit code.
+fn refused(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let output = holdback(folder, args);
+    let message = text(&output.stderr);
+    assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
+    assert!(!message.contains("os error"), "{args:?}: {message}");
+    (output.status.code(), message)
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told_with_what_is_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    traces(folder.path());
+    std::fs::write(folder.path().join("taken"), "mine").unwrap();
+    for (output, told) in [
+        (
+            "taken",
+            "-o: found the file taken, expected a folder, or a file whose name ends in .toml",
+        ),
+        ("taken/x.toml", "taken: found a file, expected a folder"),
+        ("taken/deeper/", "taken: found a file, expected a folder"),
+    ] {
+        let ask = ["calibrate", "runs.jsonl", "--source", "b", "-o", output];
+        let (code, message) = refused(folder.path(), &ask);
+        assert_eq!(code, Some(2), "{output}: {message}");
+        assert!(message.contains(told), "{output}: {message}");
+    }
+    let kept = std::fs::read_to_string(folder.path().join("taken")).unwrap();
+    assert_eq!(kept, "mine");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_the_machines_failure_and_no_device_is_replaced_by_a_file() {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = tempfile::tempdir().unwrap();
+    traces(folder.path());
+    let full = [
+        "calibrate",
+        "runs.jsonl",
+        "--source",
+        "b",
+        "-o",
+        "/dev/full",
+    ];
+    let (code, message) = refused(folder.path(), &full);
+    assert_eq!(code, Some(3), "{message}");
+    assert!(
+        message.contains("/dev/full: found no space left"),
+        "{message}"
+    );
+    let kind = std::fs::metadata("/dev/full").unwrap().file_type();
+    assert!(kind.is_char_device());
+    let null = [
+        "calibrate",
+        "runs.jsonl",
+        "--source",
+        "b",
+        "-o",
+        "/dev/null",
+    ];
+    assert!(holdback(folder.path(), &null).status.success());
+}
+
+#[test]
+fn init_into_a_file_or_where_no_folder_can_be_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("taken"), "mine").unwrap();
+    for place in ["taken", "taken/below"] {
+        let (code, message) = refused(folder.path(), &["init", place]);
+        assert_eq!(code, Some(2), "{message}");
+        assert!(
+            message.contains("taken: found a file, expected a folder"),
+            "{message}"
+        );
+    }
+    if cfg!(target_os = "linux") {
+        let (code, message) = refused(folder.path(), &["init", "/proc/nowhere"]);
+        assert_eq!(code, Some(2), "{message}");
+        assert!(
+            message.contains("/proc/nowhere: found no such place"),
+            "{message}"
+        );
+        let (code, message) = refused(folder.path(), &["init", "/dev/full"]);
+        assert_eq!(code, Some(2), "{message}");
+    }
+}
+
+#[test]
+fn explaining_a_run_of_an_empty_file_says_that_there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("empty.jsonl"), "").unwrap();
+    let ask = [
+        "explain",
+        "--traces",
+        "empty.jsonl",
+        "--run",
+        "0",
+        "--policy",
+        "no reserve",
+    ];
+    let (code, message) = refused(folder.path(), &ask);
+    assert_eq!(code, Some(2), "{message}");
+    assert!(
+        message.contains("found `0` and no run at all") && !message.contains("()"),
+        "{message}"
+    );
+}

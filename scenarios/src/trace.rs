@@ -30,8 +30,8 @@ use crate::read::tree::json_message;
 /// The longest line, in bytes.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 /// The most turns of a run and the most calls of one.
-const MAX_TURNS: usize = 1_000_000;
-const MAX_CALLS: usize = 10_000_000;
+pub(crate) const MAX_TURNS: usize = 1_000_000;
+pub(crate) const MAX_CALLS: usize = 10_000_000;
 /// The most tokens of a turn.
 pub(crate) const MAX_TOKENS: u64 = 1_000_000_000_000;
 /// The most different names of tools, sources and exits.

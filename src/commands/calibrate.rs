@@ -12,7 +12,7 @@ use holdback_scenarios::{FileError, read};
 use crate::cli::Calibrate;
 use crate::failure::{Failure, Verdict, print, remark};
 use crate::inputs;
-use crate::output::write_atomically;
+use crate::output::{is_special, write_atomically};
 
 pub(super) fn run(args: &Calibrate) -> Result<Verdict, Failure> {
     let loader = inputs::loader(args.prices.as_deref())?;
@@ -102,7 +102,14 @@ fn targets(
     args: &Calibrate,
     sources: &BTreeMap<String, Observed>,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let is_file = args.output.extension().is_some_and(|end| end == "toml") && !args.output.is_dir();
+    let is_toml = args.output.extension().is_some_and(|end| end == "toml");
+    let is_file = (is_toml && !args.output.is_dir()) || is_special(&args.output);
+    if !is_file && args.output.is_file() {
+        return Err(Failure::Usage(format!(
+            "-o: found the file {}, expected a folder, or a file whose name ends in .toml",
+            args.output.display()
+        )));
+    }
     if !is_file {
         let of_source = |label: &String| args.output.join(format!("{}.toml", numbers::slug(label)));
         return Ok(sources.keys().map(of_source).collect());

@@ -285,6 +285,11 @@ impl Explain {
             .filter(|(name, _)| self.source.as_ref().is_none_or(|wanted| wanted == name))
             .map(|(name, played)| format!("{name} has {played}"))
             .collect();
+        if has.is_empty() {
+            return Failure::Usage(format!(
+                "--run: found `{wanted}` and no run at all in the traces, expected traces with at least one run"
+            ));
+        }
         Failure::Usage(format!(
             "--run: found `{wanted}`, expected a run_id or a position among the played runs, \
              counted from 0 ({})",

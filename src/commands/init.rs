@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::cli::Init;
 use crate::failure::{Failure, Verdict, print};
-use crate::output::write_atomically;
+use crate::output::{make_folder, write_atomically};
 
 /// The files, which run as they are.
 const FILES: [(&str, &str); 3] = [
@@ -23,6 +23,7 @@ pub(super) fn run(args: &Init) -> Result<Verdict, Failure> {
             )));
         }
     }
+    make_folder(&args.folder)?;
     let mut text = String::new();
     for (name, content) in FILES {
         let path = args.folder.join(name);

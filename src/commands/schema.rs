@@ -4,6 +4,7 @@ use holdback_scenarios::schema::{Kind, text};
 
 use crate::cli::{Schema, SchemaKind};
 use crate::failure::{Failure, Verdict, print};
+use crate::{parts, sizing};
 
 pub(super) fn run(args: &Schema) -> Result<Verdict, Failure> {
     let schema = match args.kind {
@@ -14,6 +15,9 @@ pub(super) fn run(args: &Schema) -> Result<Verdict, Failure> {
         SchemaKind::Traces => text(Kind::Traces),
         SchemaKind::Summary => holdback_reports::summary::JSON_SCHEMA.to_owned(),
         SchemaKind::Manifest => holdback_reports::manifest::JSON_SCHEMA.to_owned(),
+        SchemaKind::Size => sizing::report::JSON_SCHEMA.to_owned(),
+        SchemaKind::Explanation => holdback_reports::explain::JSON_SCHEMA.to_owned(),
+        SchemaKind::Parts => parts::JSON_SCHEMA.to_owned(),
     };
     print(&schema)?;
     Ok(Verdict::Holds)

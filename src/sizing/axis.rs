@@ -38,7 +38,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// Reads `FIELD[=LO..HI[:STEP]]`. The end that stands first is preferred: `0..8` looks for the
-    /// smallest value that will do, `20..1` for the largest.
+    /// smallest value that will do, `20..1` for the largest, which makes sense for a limit only.
     ///
     /// # Errors
     /// If the field is not one of the policy's family, or the range makes no sense.
@@ -48,6 +48,9 @@ impl Axis {
             None => (text, None),
         };
         let field = field.trim();
+        if field.is_empty() {
+            return Err(wrong(text, "a field before the range: FIELD=LO..HI"));
+        }
         let field = field.strip_prefix("limits.").unwrap_or(field).to_owned();
         let (from, to, step) = match range {
             Some(range) => parse_range(text, &field, range)?,
@@ -66,7 +69,7 @@ impl Axis {
 
     /// Whether it is a reserve, which is off at 0.
     pub(crate) fn is_reserve(&self) -> bool {
-        self.field.to_lowercase().contains("reserve")
+        is_reserve(&self.field)
     }
 
     /// A value as the policy file holds it; `None` = the table that holds the field is left out.
@@ -76,6 +79,10 @@ impl Axis {
         }
         Some(json(&self.field, value))
     }
+}
+
+fn is_reserve(field: &str) -> bool {
+    field.to_lowercase().contains("reserve")
 }
 
 fn json(field: &str, value: Money) -> Value {
@@ -97,23 +104,42 @@ fn parse_range(text: &str, field: &str, range: &str) -> Result<(Money, Money, Mo
         None => (range, None),
     };
     let number = |digits: &str| {
-        Money::parse_exact(digits.trim())
+        let digits = digits.trim();
+        // `0...3` has a dot too many rather than an end of three tenths.
+        let is_plain = !digits.starts_with('.') && !digits.ends_with('.');
+        Money::parse_exact(digits)
             .ok()
+            .filter(|_| is_plain)
             .filter(|value| !value.is_negative())
             .ok_or_else(|| wrong(text, EXPECTED))
     };
     let (from, to) = ends.split_once("..").ok_or_else(|| wrong(text, EXPECTED))?;
     let (from, to) = (number(from)?, number(to)?);
+    if is_reserve(field) && from > to {
+        let expected = format!(
+            "a reserve's range from its smallest value: {field}={to}..{from} (a range that goes down looks for \
+             the largest value that will do, which is a question for a limit)"
+        );
+        return Err(wrong(text, &expected));
+    }
     let step = match step {
-        Some(step) => number(step)?,
+        Some(step) => {
+            let step = number(step)?;
+            let width = Money::from_picos((to - from).picos().abs());
+            if step == Money::ZERO {
+                return Err(wrong(text, "a step above 0"));
+            }
+            if step > width && from != to {
+                let expected = format!("a step of at most {width}, from one end to the other");
+                return Err(wrong(text, &expected));
+            }
+            step
+        }
         None if read::is_money(field) || !is_whole(from) || !is_whole(to) => {
             round_step(Money::from_picos((to - from).picos().abs()))
         }
         None => Money::from_dollars(1),
     };
-    if step == Money::ZERO && from != to {
-        return Err(wrong(text, "a step above 0"));
-    }
     Ok((from, to, step))
 }
 
@@ -190,11 +216,10 @@ fn values(text: &str, from: Money, to: Money, step: Money) -> Result<Vec<Money>,
     let steps = width.abs() / step.picos().max(1);
     let most = MOST_CANDIDATES as i128;
     if steps >= most {
-        let found = format!("{text}` with {} values", steps + 1);
-        return Err(wrong(
-            found.trim_end_matches('`'),
-            &format!("at most {most} values: give a larger step"),
-        ));
+        return Err(Failure::Usage(format!(
+            "--vary: found {} values in `{text}`, expected at most {most}: give a larger step",
+            steps + 1
+        )));
     }
     let sign = width.signum();
     Ok((0..=steps)
@@ -269,6 +294,17 @@ mod tests {
             "max_steps=a..b",
             "max_steps=-1..3",
             "max_steps=1..9:0",
+            "max_steps=3..3:0",
+            "max_steps=0..NaN",
+            "max_steps=0..inf",
+            "max_steps=0..3:NaN",
+            "max_steps=0..3:-1",
+            "max_steps=0..3:4",
+            "max_steps=0...3",
+            "max_steps=..",
+            "max_steps=1..2=3",
+            "=0..3",
+            "",
         ] {
             assert!(
                 refused(broken, "max_steps = 4").contains("--vary: found"),
@@ -276,6 +312,29 @@ mod tests {
             );
         }
         let many = refused("max_steps=1..999999", "max_steps = 4");
-        assert!(many.contains("larger step"), "{many}");
+        assert_eq!(
+            many,
+            "--vary: found 999999 values in `max_steps=1..999999`, expected at most 10000: give a larger step"
+        );
+    }
+
+    #[test]
+    fn a_reserve_whose_range_goes_down_is_refused_with_the_range_that_was_meant() {
+        for (text, meant) in [
+            (
+                "synthesis_reserve_steps=5..1",
+                "synthesis_reserve_steps=1..5",
+            ),
+            (
+                "synthesis_reserve_cost=0.7..0.5:0.1",
+                "synthesis_reserve_cost=0.5..0.7",
+            ),
+        ] {
+            let told = refused(text, "max_steps = 6, max_cost = 5");
+            assert!(
+                told.contains(&format!("found `{text}`")) && told.contains(meant),
+                "{told}"
+            );
+        }
     }
 }

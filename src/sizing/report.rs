@@ -8,6 +8,9 @@ use super::closing::ClosingCost;
 use super::goal::{Goal, Requirement};
 use super::search::Method;
 
+/// The published JSON Schema of `size.json`, as text.
+pub(crate) const JSON_SCHEMA: &str = include_str!("schema.json");
+
 /// The answer to a question about limits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sizing {
@@ -24,7 +27,7 @@ pub(crate) struct Sizing {
     /// Where runs are recorded: how many the search and the proof have, over all sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) recorded: Option<Halves>,
-    /// The policy that was started from, and its family.
+    /// The policy that was started from.
     pub(crate) policy: String,
     /// Its family.
     pub(crate) family: String,

@@ -16,6 +16,9 @@ use crate::table::Style;
 use blocks::{Block, blocks};
 use line::{Line, Tone, usd};
 
+/// The published JSON Schema of an explanation, as text.
+pub const JSON_SCHEMA: &str = include_str!("schema.json");
+
 /// A run that is explained, under one policy or two.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explained {

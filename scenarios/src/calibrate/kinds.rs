@@ -16,7 +16,7 @@ const MOST: usize = 12;
 /// Runs above a gap this wide in the cost a turn, with nobody in between, are far dearer.
 const GAP: f64 = 1.5;
 /// The most runs that are remembered one by one.
-const MOST_KEPT: usize = 100_000;
+pub(super) const MOST_KEPT: usize = 100_000;
 
 /// Sums with the number of their parts, over a run or over all so far.
 #[derive(Clone, Copy, Debug, Default)]

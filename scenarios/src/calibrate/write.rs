@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::caching::{Caching, Reads};
 use super::fit::{Fit, empirical, rounded};
+use super::kinds::MOST_KEPT;
 use super::kinds::Usual;
 use super::price::{FoundPrice, PriceSource};
 use super::sample::{Law, Sample};
@@ -206,6 +207,12 @@ impl Writer<'_> {
         if seen.runs < FEW_RUNS {
             self.warnings.push(format!(
                 "only {} runs: below {FEW_RUNS} a fit says little about rare runs",
+                seen.runs
+            ));
+        }
+        if seen.runs > MOST_KEPT as u64 {
+            self.warnings.push(format!(
+                "the kinds of runs are those of the first {MOST_KEPT} of {} runs; all else counts every run",
                 seen.runs
             ));
         }

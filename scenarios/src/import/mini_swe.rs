@@ -10,8 +10,9 @@ use std::num::NonZeroU64;
 
 use serde::Deserialize;
 
+use super::document::{self, Fold, Stopped};
+use super::stream::Out;
 use super::usage::{ChatUsage, Dollars, identity};
-use super::{Imported, document};
 use crate::read::FileError;
 use crate::trace::{Call, Run, Turn};
 
@@ -20,9 +21,10 @@ const SHELL: &str = "bash";
 
 #[derive(Deserialize)]
 struct Trajectory {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "document::or_default")]
     info: Info,
-    messages: Vec<Step>,
+    #[serde(deserialize_with = "document::folded")]
+    messages: Talk,
     #[serde(default)]
     instance_id: Option<String>,
 }
@@ -31,12 +33,14 @@ struct Trajectory {
 #[serde(default)]
 struct Info {
     exit_status: Option<String>,
+    #[serde(deserialize_with = "document::or_default")]
     config: Config,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
+    #[serde(deserialize_with = "document::or_default")]
     model: ModelConfig,
 }
 
@@ -44,6 +48,55 @@ struct Config {
 #[serde(default)]
 struct ModelConfig {
     model_name: Option<String>,
+}
+
+/// The turns of the messages so far, each with its calls.
+#[derive(Default)]
+struct Talk {
+    turns: Vec<(Turn, Vec<Shell>)>,
+    /// Calls of the last turn that wait for their observation, by position.
+    waiting: VecDeque<usize>,
+}
+
+/// A call of the one tool.
+struct Shell {
+    command: NonZeroU64,
+    result: Option<NonZeroU64>,
+    error: bool,
+}
+
+impl Fold for Talk {
+    type Message = Step;
+
+    fn take(&mut self, step: Step) -> usize {
+        match step {
+            Step::Spoken { turn, commands } => {
+                let number = commands.len();
+                self.waiting = (0..number).collect();
+                let calls = commands.into_iter().map(|command| Shell {
+                    command,
+                    result: None,
+                    error: false,
+                });
+                self.turns.push((turn, calls.collect()));
+                return number;
+            }
+            Step::Observed { result, error } => {
+                if let (Some(at), Some((_, calls))) =
+                    (self.waiting.pop_front(), self.turns.last_mut())
+                {
+                    calls[at].result = Some(result);
+                    calls[at].error = error;
+                }
+            }
+            Step::Other => {}
+        }
+        0
+    }
+
+    fn turns(&self) -> usize {
+        self.turns.len()
+    }
 }
 
 /// A message without its text.
@@ -171,51 +224,20 @@ pub(super) fn read(
     file: &str,
     stem: &str,
     input: Box<dyn BufRead + Send>,
-) -> Result<(Vec<Run>, Imported), FileError> {
-    let mut imported = Imported::default();
-    let mut runs = Vec::new();
+    out: &mut Out,
+) -> Result<(), FileError> {
     let expected = "a trajectory of mini-swe-agent";
-    document::each(file, input, expected, |trajectory: Trajectory| {
-        runs.push(run(trajectory, stem, &mut imported, file)?);
-        Ok(())
-    })?;
-    Ok((runs, imported))
+    document::each(file, input, expected, |trajectory| {
+        let run = run(trajectory, stem, out)?;
+        out.run(run)
+    })
 }
 
-fn run(
-    trajectory: Trajectory,
-    stem: &str,
-    imported: &mut Imported,
-    file: &str,
-) -> Result<Run, FileError> {
-    let shell = imported.name(file, SHELL)?;
-    let mut turns: Vec<(Turn, Vec<Call>)> = Vec::new();
-    // Calls of the last turn that wait for their observation, by position.
-    let mut waiting = VecDeque::new();
-    for step in trajectory.messages {
-        match step {
-            Step::Spoken { turn, commands } => {
-                waiting = (0..commands.len()).collect();
-                let calls = commands.into_iter().map(|command| Call {
-                    tool: shell,
-                    args: Some(command),
-                    result: None,
-                    error: false,
-                    latency: None,
-                });
-                turns.push((turn, calls.collect()));
-            }
-            Step::Observed { result, error } => {
-                if let (Some(at), Some((_, calls))) = (waiting.pop_front(), turns.last_mut()) {
-                    calls[at].result = Some(result);
-                    calls[at].error = error;
-                }
-            }
-            Step::Other => {}
-        }
-    }
+fn run(trajectory: Trajectory, stem: &str, out: &mut Out) -> Result<Run, Stopped> {
+    let shell = out.name(SHELL)?;
     let info = trajectory.info;
     let submitted = info.exit_status.as_deref() == Some("Submitted");
+    let mut turns = trajectory.messages.turns;
     if let (true, Some((_, calls))) = (submitted, turns.last_mut()) {
         // What follows the submitting command is the submission, not an observation.
         for call in calls {
@@ -223,16 +245,27 @@ fn run(
             call.error = false;
         }
     }
+    let call = |call: Shell| Call {
+        tool: shell,
+        args: Some(call.command),
+        result: call.result,
+        error: call.error,
+        latency: None,
+    };
+    let turns = turns
+        .into_iter()
+        .map(|(turn, calls)| (turn, calls.into_iter().map(call).collect()))
+        .collect();
     let model = info.config.model.model_name;
     let label = match &model {
         Some(model) => format!("mini-swe-agent:{model}"),
         None => "mini-swe-agent".to_owned(),
     };
-    let source = imported.name(file, &label)?;
+    let source = out.name(&label)?;
     let run_id = trajectory.instance_id.unwrap_or_else(|| stem.to_owned());
     let mut run = Run::of_turns(source, run_id, turns);
     run.final_answer = info.exit_status.is_some().then_some(submitted);
-    run.exit = imported.maybe_name(file, info.exit_status.as_deref())?;
-    run.model = imported.maybe_name(file, model.as_deref())?;
+    run.exit = out.maybe_name(info.exit_status.as_deref())?;
+    run.model = out.maybe_name(model.as_deref())?;
     Ok(run)
 }

@@ -7,13 +7,16 @@
 //! | mini-swe-agent trajectory | `trajectory_format` or `messages` | the file |
 //! | tau2 results | `simulations` | a simulation |
 //!
-//! Plain or gzip. Message texts are dropped while they are read, so memory is bounded by one line
-//! (neutral), or grows with the number of calls (the others), never with the size of the texts.
+//! Plain or gzip. Runs are read one by one, so memory grows neither with the size of the texts nor with
+//! the number of runs: it is bounded by one line (neutral), by one run without its texts and one of its
+//! messages (mini-swe-agent, tau2), or by the spans of the traces that are unfinished at the same time
+//! (OTLP, see there; at most [`MAX_SPANS_HELD`]).
 
 mod detect;
 mod document;
 mod mini_swe;
 mod otlp;
+mod stream;
 mod tau2;
 #[cfg(test)]
 mod tests;
@@ -22,11 +25,14 @@ mod usage;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Cursor};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::read::FileError;
 use crate::trace::{Names, Reader, Run, Turn, unpack, unpacked};
+use stream::{Parse, Stream};
 
 pub use detect::Format;
+pub use otlp::MAX_SPANS_HELD;
 
 /// Whether recorded input tokens include those that were read from or written to the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,19 +54,14 @@ pub struct Traces {
 
 enum Runs {
     Lines(Reader<Box<dyn BufRead + Send>>),
-    Document {
-        runs: std::vec::IntoIter<Run>,
-        imported: Imported,
-    },
+    Documents(Stream),
 }
 
-/// What a whole document brought beside its runs.
-#[derive(Debug, Default)]
-struct Imported {
-    names: Names,
-    ignored: BTreeMap<String, u64>,
-    remarks: Vec<String>,
-}
+/// The content of a file from its beginning, each time it is called.
+type Content = Box<dyn Fn() -> Result<Box<dyn BufRead + Send>, FileError> + Send>;
+
+/// Of a format without keys that are counted.
+static NOTHING_IGNORED: BTreeMap<String, u64> = BTreeMap::new();
 
 impl std::fmt::Debug for Traces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -86,48 +87,52 @@ impl Traces {
     /// Opens a file and tells its format.
     ///
     /// # Errors
-    /// If it cannot be read, has no known format, or, where it is one document, is broken.
+    /// If it cannot be read or has no known format.
     pub fn open(path: &Path, input_tokens: InputTokens) -> Result<Traces, FileError> {
-        Traces::of(path, input_tokens, || unpacked(path))
+        let own = path.to_owned();
+        Traces::of(path, input_tokens, Box::new(move || unpacked(&own)))
     }
 
     /// Reads what is in memory, plain or gzip; `file` is what errors call it.
     ///
     /// # Errors
-    /// If it has no known format, or, where it is one document, is broken.
+    /// If it has no known format.
     pub fn from_bytes(
         file: &str,
         bytes: &[u8],
         input_tokens: InputTokens,
     ) -> Result<Traces, FileError> {
-        Traces::of(Path::new(file), input_tokens, || {
-            unpack(Cursor::new(bytes.to_vec()))
-                .map_err(|error| crate::read::source::unreadable(file, &error))
-        })
+        let name = file.to_owned();
+        let bytes: Arc<[u8]> = bytes.into();
+        let content = move || {
+            unpack(Cursor::new(Arc::clone(&bytes)))
+                .map_err(|error| crate::read::source::unreadable(&name, &error))
+        };
+        Traces::of(Path::new(file), input_tokens, Box::new(content))
     }
 
-    /// `content` gives the content from its beginning, each time it is called.
-    fn of(
-        path: &Path,
-        input_tokens: InputTokens,
-        content: impl Fn() -> Result<Box<dyn BufRead + Send>, FileError>,
-    ) -> Result<Traces, FileError> {
+    fn of(path: &Path, input_tokens: InputTokens, content: Content) -> Result<Traces, FileError> {
         let file = path.display().to_string();
         let format = detect::format(&file, content()?)?;
-        let stem = path.file_name().map_or_else(String::new, |name| {
-            let name = name.to_string_lossy();
-            name.split('.').next().unwrap_or_default().to_owned()
-        });
-        let whole = |(runs, imported): (Vec<Run>, Imported)| Runs::Document {
-            runs: runs.into_iter(),
-            imported,
+        let name = file.clone();
+        let parse: Parse = match format {
+            Format::Neutral => {
+                let runs = Runs::Lines(Reader::new(&file, content()?));
+                return Ok(Traces {
+                    file,
+                    format,
+                    input_tokens,
+                    runs,
+                });
+            }
+            Format::Otlp => Box::new(move |out| otlp::read(&name, &content, out)),
+            Format::MiniSwe => {
+                let stem = stem(path);
+                Box::new(move |out| mini_swe::read(&name, &stem, content()?, out))
+            }
+            Format::Tau2 => Box::new(move |out| tau2::read(&name, &content, out)),
         };
-        let runs = match format {
-            Format::Neutral => Runs::Lines(Reader::new(&file, content()?)),
-            Format::Otlp => whole(otlp::read(&file, content()?)?),
-            Format::MiniSwe => whole(mini_swe::read(&file, &stem, content()?)?),
-            Format::Tau2 => whole(tau2::read(&file, content()?)?),
-        };
+        let runs = Runs::Documents(Stream::new(&file, parse));
         Ok(Traces {
             file,
             format,
@@ -144,11 +149,12 @@ impl Traces {
     /// The next run; `None` at the end.
     ///
     /// # Errors
-    /// A broken line; input tokens that contradict the convention.
+    /// What is broken, with its line; input tokens that contradict the convention; more spans of
+    /// unfinished traces than [`MAX_SPANS_HELD`].
     pub fn next_run(&mut self) -> Result<Option<Run>, FileError> {
         let next = match &mut self.runs {
             Runs::Lines(reader) => reader.next_run()?,
-            Runs::Document { runs, .. } => runs.next(),
+            Runs::Documents(stream) => stream.next_run()?,
         };
         let Some(mut run) = next else { return Ok(None) };
         let exclusive = self.input_tokens == InputTokens::Exclusive;
@@ -181,7 +187,7 @@ impl Traces {
     pub fn names(&self) -> &Names {
         match &self.runs {
             Runs::Lines(reader) => reader.names(),
-            Runs::Document { imported, .. } => &imported.names,
+            Runs::Documents(stream) => stream.names(),
         }
     }
 
@@ -190,15 +196,15 @@ impl Traces {
     pub fn ignored(&self) -> &BTreeMap<String, u64> {
         match &self.runs {
             Runs::Lines(reader) => reader.ignored(),
-            Runs::Document { imported, .. } => &imported.ignored,
+            Runs::Documents(_) => &NOTHING_IGNORED,
         }
     }
 
-    /// What a user should know about the import, one line each.
+    /// What a user should know about the import, one line each; whole once the last run was read.
     pub fn remarks(&self) -> &[String] {
         match &self.runs {
             Runs::Lines(_) => &[],
-            Runs::Document { imported, .. } => &imported.remarks,
+            Runs::Documents(stream) => stream.remarks(),
         }
     }
 }
@@ -224,22 +230,10 @@ fn contradiction(turn: &Turn) -> Option<String> {
     })
 }
 
-impl Imported {
-    /// The position of a name.
-    fn name(&mut self, file: &str, name: &str) -> Result<crate::trace::NameId, FileError> {
-        let name = crate::read::one_line(name);
-        self.names.intern(&name).ok_or_else(|| {
-            let found = format!("more than {} different names", self.names.len());
-            FileError::of_file(file, found, "fewer names of sources, tools and exits")
-        })
-    }
-
-    /// The position of a name that may not be recorded.
-    fn maybe_name(
-        &mut self,
-        file: &str,
-        name: Option<&str>,
-    ) -> Result<Option<crate::trace::NameId>, FileError> {
-        name.map(|name| self.name(file, name)).transpose()
-    }
+/// The name of a file without its endings.
+fn stem(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| {
+        let name = name.to_string_lossy();
+        name.split('.').next().unwrap_or_default().to_owned()
+    })
 }

@@ -2,30 +2,37 @@
 //!
 //! A turn is a message of the agent. The scripted greeting, which no model wrote, is dropped, and so
 //! is what the simulated user says and calls. A cost of 0 without usage is "not recorded".
+//!
+//! Simulations are handed over one by one, and of each only one message is held with its texts. Whose
+//! they are stands in `info`; where that comes after them, the file is read twice.
 
-use std::io::BufRead;
 use std::num::NonZeroU64;
 
 use holdback_engine::Money;
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess};
 use serde_json::value::RawValue;
 
+use super::Content;
+use super::document::{self, Each, Fold, Object, One, Stopped};
+use super::stream::Out;
 use super::usage::{ChatUsage, Dollars, identity, micros};
-use super::{Imported, document};
 use crate::read::FileError;
-use crate::trace::{Call, Run, Turn};
+use crate::trace::{Call, NameId, Run, Turn};
 
+/// What stands beside the simulations.
 #[derive(Deserialize)]
-struct Results {
-    #[serde(default)]
+struct Heading {
+    #[serde(default, deserialize_with = "document::or_default")]
     info: Info,
-    simulations: Vec<Simulation>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Info {
+    #[serde(deserialize_with = "document::or_default")]
     agent_info: AgentInfo,
+    #[serde(deserialize_with = "document::or_default")]
     environment_info: EnvironmentInfo,
 }
 
@@ -41,15 +48,6 @@ struct EnvironmentInfo {
     domain_name: Option<String>,
 }
 
-/// A simulation without its texts.
-#[derive(Deserialize)]
-#[serde(from = "RawSimulation")]
-struct Simulation {
-    id: String,
-    termination: Option<String>,
-    turns: Vec<(Turn, Vec<Proposed>)>,
-}
-
 /// A call of the agent, its tool by name.
 struct Proposed {
     id: String,
@@ -60,7 +58,7 @@ struct Proposed {
 }
 
 #[derive(Deserialize)]
-struct RawSimulation {
+struct Simulation {
     #[serde(default)]
     id: Option<String>,
     #[serde(default)]
@@ -69,7 +67,15 @@ struct RawSimulation {
     trial: Option<i64>,
     #[serde(default)]
     termination_reason: Option<String>,
-    messages: Vec<Message>,
+    #[serde(deserialize_with = "document::folded")]
+    messages: Talk,
+}
+
+/// The turns of the messages so far, each with its calls.
+#[derive(Default)]
+struct Talk {
+    turns: Vec<(Turn, Vec<Proposed>)>,
+    messages: usize,
 }
 
 #[derive(Deserialize)]
@@ -157,42 +163,41 @@ impl Message {
     }
 }
 
-impl From<RawSimulation> for Simulation {
-    fn from(raw: RawSimulation) -> Simulation {
-        let mut turns: Vec<(Turn, Vec<Proposed>)> = Vec::new();
-        for (at, message) in raw.messages.into_iter().enumerate() {
-            match message.role.as_str() {
-                "assistant" if at == 0 && message.is_greeting() => {}
-                "assistant" => {
-                    let turn = message.turn();
-                    let calls = message.tool_calls.unwrap_or_default();
-                    turns.push((turn, calls.into_iter().map(Proposed::from).collect()));
-                }
-                "tool" => {
-                    let results = message.tool_messages.unwrap_or_else(|| {
-                        vec![ToolMessage {
-                            id: message.id.unwrap_or_default(),
-                            content: message.content,
-                            error: message.error,
-                        }]
-                    });
-                    if let Some((_, calls)) = turns.last_mut() {
-                        results.iter().for_each(|result| answer(calls, result));
-                    }
-                }
-                _ => {}
+impl Fold for Talk {
+    type Message = Message;
+
+    fn take(&mut self, message: Message) -> usize {
+        let is_first = self.messages == 0;
+        self.messages += 1;
+        match message.role.as_str() {
+            "assistant" if is_first && message.is_greeting() => {}
+            "assistant" => {
+                let turn = message.turn();
+                let calls = message.tool_calls.unwrap_or_default();
+                let number = calls.len();
+                let calls = calls.into_iter().map(Proposed::from).collect();
+                self.turns.push((turn, calls));
+                return number;
             }
+            "tool" => {
+                let results = message.tool_messages.unwrap_or_else(|| {
+                    vec![ToolMessage {
+                        id: message.id.unwrap_or_default(),
+                        content: message.content,
+                        error: message.error,
+                    }]
+                });
+                if let Some((_, calls)) = self.turns.last_mut() {
+                    results.iter().for_each(|result| answer(calls, result));
+                }
+            }
+            _ => {}
         }
-        let task = raw.task_id.map(|id| match id {
-            TaskId::Text(text) => text,
-            TaskId::Number(number) => number.to_string(),
-        });
-        let by_task = || format!("{}/{}", task.unwrap_or_default(), raw.trial.unwrap_or(0));
-        Simulation {
-            id: raw.id.unwrap_or_else(by_task),
-            termination: raw.termination_reason,
-            turns,
-        }
+        0
+    }
+
+    fn turns(&self) -> usize {
+        self.turns.len()
     }
 }
 
@@ -217,49 +222,156 @@ fn answer(calls: &mut [Proposed], result: &ToolMessage) {
     }
 }
 
-/// Reads the runs of a file.
-pub(super) fn read(
-    file: &str,
-    input: Box<dyn BufRead + Send>,
-) -> Result<(Vec<Run>, Imported), FileError> {
-    let mut imported = Imported::default();
-    let mut runs = Vec::new();
-    document::each(file, input, "a result file of tau2", |results: Results| {
-        let llm = results.info.agent_info.llm;
+/// Whose simulations those of a document are.
+#[derive(Clone, Copy)]
+struct Agent {
+    source: NameId,
+    model: Option<NameId>,
+}
+
+impl Info {
+    fn agent(self, out: &mut Out) -> Result<Agent, Stopped> {
+        let llm = self.agent_info.llm;
         let mut label = "tau2".to_owned();
-        if let Some(domain) = &results.info.environment_info.domain_name {
+        if let Some(domain) = &self.environment_info.domain_name {
             label = format!("{label}/{domain}");
         }
         if let Some(llm) = &llm {
             label = format!("{label}:{llm}");
         }
-        let source = imported.name(file, &label)?;
-        let model = imported.maybe_name(file, llm.as_deref())?;
-        for simulation in results.simulations {
-            let mut turns = Vec::with_capacity(simulation.turns.len());
-            for (turn, proposed) in simulation.turns {
-                let mut call = |call: Proposed| -> Result<Call, FileError> {
-                    Ok(Call {
-                        tool: imported.name(file, &call.tool)?,
-                        args: Some(call.arguments),
-                        result: call.result,
-                        error: call.error,
-                        latency: None,
-                    })
-                };
-                let calls: Result<_, _> = proposed.into_iter().map(&mut call).collect();
-                turns.push((turn, calls?));
+        Ok(Agent {
+            source: out.name(&label)?,
+            model: out.maybe_name(llm.as_deref())?,
+        })
+    }
+}
+
+/// The document that is being read.
+struct Results<'o> {
+    file: &'o str,
+    content: &'o Content,
+    out: &'o mut Out,
+    agent: Option<Agent>,
+    has_simulations: bool,
+    /// Documents before this one.
+    before: usize,
+    /// The agents of all documents, once the file was read for them.
+    agents: Option<Vec<Agent>>,
+}
+
+/// Reads the runs of a file.
+pub(super) fn read(file: &str, content: &Content, out: &mut Out) -> Result<(), FileError> {
+    let mut results = Results {
+        file,
+        content,
+        out,
+        agent: None,
+        has_simulations: false,
+        before: 0,
+        agents: None,
+    };
+    document::walk(file, content()?, EXPECTED, |json| {
+        One(&mut results).deserialize(json)
+    })
+}
+
+const EXPECTED: &str = "a result file of tau2";
+
+impl Object for Results<'_> {
+    const EXPECTED: &'static str = "an object with `simulations`";
+
+    fn begin(&mut self) {
+        self.agent = None;
+        self.has_simulations = false;
+    }
+
+    fn member<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "info" => {
+                let info = map.next_value::<Option<Info>>()?.unwrap_or_default();
+                self.agent = Some(info.agent(self.out).map_err(A::Error::custom)?);
             }
-            let mut run = Run::of_turns(source, simulation.id, turns);
-            let ending = simulation.termination.as_deref();
-            run.final_answer = ending.and_then(answered);
-            run.exit = imported.maybe_name(file, ending)?;
-            run.model = model;
-            runs.push(run);
+            "simulations" => {
+                self.has_simulations = true;
+                let agent = self.agent().map_err(A::Error::custom)?;
+                let out = &mut *self.out;
+                let each = Each::to(|simulation: Simulation| {
+                    let run = simulation.run(agent, out)?;
+                    out.run(run)
+                });
+                map.next_value_seed(each)?;
+            }
+            _ => {
+                map.next_value::<IgnoredAny>()?;
+            }
         }
         Ok(())
-    })?;
-    Ok((runs, imported))
+    }
+
+    fn end<E: Error>(&mut self) -> Result<(), E> {
+        self.before += 1;
+        if self.has_simulations {
+            return Ok(());
+        }
+        Err(E::missing_field("simulations"))
+    }
+}
+
+impl Results<'_> {
+    /// Whose simulations follow. Where that is not yet known, the file is read for it.
+    fn agent(&mut self) -> Result<Agent, Stopped> {
+        if let Some(agent) = self.agent {
+            return Ok(agent);
+        }
+        if self.agents.is_none() {
+            let mut agents = Vec::new();
+            let out = &mut *self.out;
+            let read = self.content.as_ref()().and_then(|input| {
+                document::each(self.file, input, EXPECTED, |heading: Heading| {
+                    agents.push(heading.info.agent(out)?);
+                    Ok(())
+                })
+            });
+            read.map_err(|error| self.out.fail(error))?;
+            self.agents = Some(agents);
+        }
+        let agents = self.agents.as_deref().unwrap_or_default();
+        match agents.get(self.before) {
+            Some(agent) => Ok(*agent),
+            None => Err(self.out.changed()),
+        }
+    }
+}
+
+impl Simulation {
+    fn run(self, agent: Agent, out: &mut Out) -> Result<Run, Stopped> {
+        let mut turns = Vec::with_capacity(self.messages.turns.len());
+        for (turn, proposed) in self.messages.turns {
+            let mut calls = Vec::with_capacity(proposed.len());
+            for call in proposed {
+                calls.push(Call {
+                    tool: out.name(&call.tool)?,
+                    args: Some(call.arguments),
+                    result: call.result,
+                    error: call.error,
+                    latency: None,
+                });
+            }
+            turns.push((turn, calls));
+        }
+        let task = self.task_id.map(|id| match id {
+            TaskId::Text(text) => text,
+            TaskId::Number(number) => number.to_string(),
+        });
+        let trial = self.trial.unwrap_or(0);
+        let by_task = || format!("{}/{trial}", task.unwrap_or_default());
+        let mut run = Run::of_turns(agent.source, self.id.unwrap_or_else(by_task), turns);
+        let ending = self.termination_reason.as_deref();
+        run.final_answer = ending.and_then(answered);
+        run.exit = out.maybe_name(ending)?;
+        run.model = agent.model;
+        Ok(run)
+    }
 }
 
 /// Whether a talk that ended so ended with an answer; `None` where that cannot be told.

@@ -12,8 +12,7 @@ fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn open(content: &str) -> Result<Traces, FileError> {
-    let (_folder, path) = file("sample.json", content.as_bytes());
-    Traces::open(&path, InputTokens::Inclusive)
+    Traces::from_bytes("sample.json", content.as_bytes(), InputTokens::Inclusive)
 }
 
 fn all(traces: &mut Traces) -> Vec<Run> {
@@ -21,17 +20,23 @@ fn all(traces: &mut Traces) -> Vec<Run> {
 }
 
 fn error(content: &str) -> String {
-    let message = match open(content) {
-        Err(error) => error.to_string(),
-        Ok(mut traces) => loop {
-            match traces.next_run() {
-                Err(error) => break error.to_string(),
-                Ok(run) => assert!(run.is_some(), "no error in {content}"),
-            }
-        },
-    };
+    let message = refusal(open(content));
     assert!(!message.contains('\n'), "{message}");
     message
+}
+
+/// The error with which reading ends, at once or after some runs.
+fn refusal(opened: Result<Traces, FileError>) -> String {
+    let mut traces = match opened {
+        Err(error) => return error.to_string(),
+        Ok(traces) => traces,
+    };
+    loop {
+        match traces.next_run() {
+            Err(error) => return error.to_string(),
+            Ok(run) => assert!(run.is_some(), "no error in {traces:?}"),
+        }
+    }
 }
 
 /// A span of trace `t` with these attributes; times in milliseconds.
@@ -179,6 +184,80 @@ fn interleaved_traces_are_told_apart_and_exports_may_be_one_a_line() {
     assert_eq!(turns, [("x", 2), ("y", 1)]);
 }
 
+/// As [`span`], in this trace.
+fn span_of(trace: &str, id: &str, from: u64) -> String {
+    span(id, "", (from, from + 1), &chat("10", "1")).replace("\"t\"", &format!("\"{trace}\""))
+}
+
+/// Runs of OTLP lines with room for so many spans.
+fn within(most: usize, lines: &[String]) -> Stream {
+    let text = lines.join("\n");
+    let content: Content = Box::new(move || Ok(Box::new(Cursor::new(text.clone()))));
+    Stream::new(
+        "f.jsonl",
+        Box::new(move |out| otlp::read_within(most, "f.jsonl", &content, out)),
+    )
+}
+
+#[test]
+fn spans_of_finished_traces_are_let_go_so_that_a_file_may_have_any_number() {
+    let lines: Vec<String> = (0..50)
+        .map(|at| {
+            export(&[
+                span_of(&format!("t{at}"), "1", 10 * at),
+                span_of(&format!("t{at}"), "2", 10 * at + 1),
+            ])
+        })
+        .collect();
+    let mut one_by_one = within(50, &lines);
+    let runs: Vec<Run> = std::iter::from_fn(|| one_by_one.next_run().unwrap()).collect();
+    assert_eq!(runs.len(), 50);
+    assert!(runs.iter().all(|run| run.turns.len() == 2));
+}
+
+#[test]
+fn more_spans_at_a_time_than_the_limit_are_refused_with_the_limit() {
+    let open: Vec<String> = (0..6)
+        .map(|at| export(&[span_of(["a", "b", "c"][at % 3], &at.to_string(), at as u64)]))
+        .collect();
+    let message = within(3, &open).next_run().unwrap_err().to_string();
+    assert!(
+        message.starts_with("f.jsonl:4: found more than 3 spans of traces that are unfinished"),
+        "{message}"
+    );
+    assert!(message.contains("split the file by trace"), "{message}");
+    let message = within(2, &open).next_run().unwrap_err().to_string();
+    assert!(message.contains("more than 2 traces"), "{message}");
+}
+
+#[test]
+fn runs_come_in_the_order_of_their_start_whatever_the_order_of_the_file() {
+    let lines: Vec<String> = [("late", "1", 30), ("early", "1", 10), ("middle", "1", 20)]
+        .map(|(trace, id, from)| export(&[span_of(trace, id, from)]))
+        .to_vec();
+    let runs = all(&mut open(&lines.join("\n")).unwrap());
+    let order: Vec<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
+    assert_eq!(order, ["early", "middle", "late"]);
+}
+
+#[test]
+fn the_service_of_spans_may_stand_behind_them() {
+    let text = export(&[span_of("a", "1", 1), span_of("b", "1", 2)]);
+    let (resource, spans) = text.split_once(r#","scopeSpans""#).unwrap();
+    let resource = resource.split_once(r#"[{"#).unwrap().1;
+    let spans = spans.strip_suffix("}]}").unwrap();
+    let turned = format!(r#"{{"resourceSpans":[{{"scopeSpans"{spans},{resource}}}]}}"#);
+    let mut traces = open(&format!("{text}\n{}", turned.replace("shop", "mill"))).unwrap();
+    let runs = all(&mut traces);
+    assert_eq!(runs.len(), 2);
+    let mut traces = open(&turned.replace("shop", "mill")).unwrap();
+    let sources: Vec<String> = all(&mut traces)
+        .iter()
+        .map(|run| traces.names().get(run.source).to_owned())
+        .collect();
+    assert_eq!(sources, ["mill:m", "mill:m"]);
+}
+
 #[test]
 fn a_failed_request_is_a_retry_and_a_stream_without_usage_a_turn_without_tokens() {
     let failed = span(
@@ -192,6 +271,33 @@ fn a_failed_request_is_a_retry_and_a_stream_without_usage_a_turn_without_tokens(
     assert_eq!((runs[0].turns.len(), runs[0].failed_requests), (1, 1));
     assert_eq!(runs[0].turns[0].input_tokens, None);
     assert_eq!(runs[0].turns[0].usage(), None);
+}
+
+#[test]
+fn null_means_the_same_as_absent_in_every_format() {
+    let span = span("1", "", (1, 2), &chat("10", "1"))
+        .replace(r#""parentSpanId":"""#, r#""parentSpanId":null"#)
+        .replace(r#""status":{}"#, r#""status":null"#);
+    let nothing = r#"{"resourceSpans":[{"resource":null,"scopeSpans":null},{"resource":{"attributes":null},
+        "scopeSpans":[{"spans":null},{"spans":[{"attributes":null,"name":null}]}]}]}"#;
+    for (text, runs, turns) in [
+        (format!("{nothing}\n{}", export(&[span])), 1, 1),
+        (
+            r#"{"info":null,"simulations":[{"id":"a","messages":null}]}"#.to_owned(),
+            1,
+            0,
+        ),
+        (r#"{"simulations":null}"#.to_owned(), 0, 0),
+        (
+            r#"{"messages":null,"info":{"config":null}}"#.to_owned(),
+            1,
+            0,
+        ),
+    ] {
+        let read = all(&mut open(&text).unwrap());
+        let number: usize = read.iter().map(|run| run.turns.len()).sum();
+        assert_eq!((read.len(), number), (runs, turns), "{text}");
+    }
 }
 
 #[test]
@@ -297,6 +403,53 @@ fn a_simulation_keeps_the_agents_turns_and_its_own_calls() {
 }
 
 #[test]
+fn simulations_may_stand_before_the_info_that_tells_whose_they_are() {
+    let (before, simulations) = RESULTS.split_once(r#""tasks": [], "#).unwrap();
+    let info = before.trim().trim_start_matches('{').trim_end_matches(',');
+    let turned = format!("{{{},{info}}}", simulations.strip_suffix('}').unwrap());
+    let other = turned.replace(r#""llm": "m""#, r#""llm": "n""#);
+    let mut traces = open(&format!("{RESULTS}{turned}{other}")).unwrap();
+    let runs = all(&mut traces);
+    let sources: Vec<&str> = runs
+        .iter()
+        .map(|run| traces.names().get(run.source))
+        .collect();
+    assert_eq!(sources, ["tau2/shop:m", "tau2/shop:m", "tau2/shop:n"]);
+}
+
+#[test]
+fn runs_before_a_broken_one_are_read_and_it_is_named_by_its_line() {
+    let good = &RESULTS[RESULTS.find("[{\"id\"").unwrap() + 1..RESULTS.len() - 2];
+    let text = format!("{{\"info\": {{}}, \"simulations\": [\n{good},\n{good},\n{{\"id\": 5}}]}}");
+    let line = text.lines().count();
+    let mut traces = open(&text).unwrap();
+    assert!(traces.next_run().unwrap().is_some());
+    assert!(traces.next_run().unwrap().is_some());
+    let message = traces.next_run().unwrap_err().to_string();
+    assert!(
+        message.starts_with(&format!("sample.json:{line}: ")),
+        "{message}"
+    );
+    assert_eq!(traces.next_run(), Ok(None), "nothing follows an error");
+}
+
+#[test]
+fn whoever_asks_for_no_more_runs_leaves_no_parser_behind() {
+    let lines: Vec<String> = (0..200)
+        .map(|at| export(&[span_of(&format!("t{at}"), "1", at)]))
+        .collect();
+    let content = Arc::new(lines.join("\n"));
+    let still_read = Arc::downgrade(&content);
+    let opened: Content = Box::new(move || Ok(Box::new(Cursor::new(content.as_bytes().to_vec()))));
+    let mut runs = Stream::new("f", Box::new(move |out| otlp::read("f", &opened, out)));
+    assert!(runs.next_run().unwrap().is_some());
+    drop(runs);
+    while still_read.upgrade().is_some() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn gzip_is_accepted_in_every_format_and_a_truncated_one_is_refused() {
     for text in [
         TRAJECTORY,
@@ -310,11 +463,8 @@ fn gzip_is_accepted_in_every_format_and_a_truncated_one_is_refused() {
         let mut traces = Traces::open(&path, InputTokens::Inclusive).unwrap();
         assert_eq!(all(&mut traces).len(), 1);
         std::fs::write(&path, &bytes[..bytes.len() - 12]).unwrap();
-        let error = Traces::open(&path, InputTokens::Inclusive).unwrap_err();
-        assert!(
-            error.to_string().contains("a truncated gzip file"),
-            "{error}"
-        );
+        let message = refusal(Traces::open(&path, InputTokens::Inclusive));
+        assert!(message.contains("a truncated gzip file"), "{message}");
     }
 }
 
