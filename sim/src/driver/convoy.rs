@@ -48,8 +48,9 @@ struct Members<'p, E: LimitsEngine, W: World> {
     watch: Watch,
     /// The engine one event ago, while there is more than one member.
     behind: E,
-    left: Vec<Branch<E, W>>,
-    spare: Vec<Branch<E, W>>,
+    /// In boxes, as each is some kilobytes and changes hands four times.
+    left: Vec<Box<Branch<E, W>>>,
+    spare: Vec<Box<Branch<E, W>>>,
 }
 
 impl<'p, E: LimitsEngine, W: World> Convoy<'p, E, W> {
@@ -165,20 +166,20 @@ impl<E: LimitsEngine, W: World> Members<'_, E, W> {
 
     /// A copy of the run that stands for these members, with the engine as it is behind. Its action is
     /// still to be asked for.
-    fn branch(&mut self, at: &Junction<'_, E::Config, E::Checkpoint, W>) -> Branch<E, W> {
+    fn branch(&mut self, at: &Junction<'_, E::Config, E::Checkpoint, W>) -> Box<Branch<E, W>> {
         let mut branch = match self.spare.pop() {
             Some(mut branch) => {
                 branch.world.clone_from(at.world);
                 branch.course = *at.course;
                 branch
             }
-            None => Branch {
+            None => Box::new(Branch {
                 driver: Driver::new(at.config),
                 world: at.world.clone(),
                 course: *at.course,
                 action: Action::EstimatePrompt,
                 members: 0..0,
-            },
+            }),
         };
         branch.driver.engine.clone_from(&self.behind);
         if at.course.keeps_durable {
