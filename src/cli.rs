@@ -22,7 +22,15 @@ fn count(text: &str) -> Result<usize, String> {
 fn whole(text: &str) -> Result<u64, String> {
     text.trim()
         .parse()
-        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+        .map_err(|_| "expected a whole number of at most 64 bits".to_owned())
+}
+
+/// A number that an option takes.
+fn number(text: &str) -> Result<f64, String> {
+    let value: Option<f64> = text.trim().parse().ok();
+    value
+        .filter(|value| value.is_finite())
+        .ok_or_else(|| "expected a number".to_owned())
 }
 
 /// A probability that an option takes.
@@ -109,7 +117,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "S", value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Run until the answered rate of every cell is known to this many percentage points
-    #[arg(long, value_name = "PP", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PP", value_parser = number, allow_negative_numbers = true)]
     pub(crate) precision: Option<f64>,
     /// A file of model prices, looked at before the built-in ones
     #[arg(long, value_name = "FILE")]
@@ -147,10 +155,10 @@ pub(crate) struct Check {
     #[arg(long = "scenario", value_name = "S")]
     pub(crate) scenarios: Vec<String>,
     /// How far the answered rate may fall, in percentage points
-    #[arg(long, value_name = "PP")]
+    #[arg(long, value_name = "PP", value_parser = number)]
     pub(crate) max_answered_drop: Option<f64>,
     /// How far the mean overspend may rise, in USD
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = number)]
     pub(crate) max_overspend_increase: Option<f64>,
     /// How far the mean bill may rise, in percent
     #[arg(long, value_name = "PCT", value_parser = percent)]
@@ -214,10 +222,10 @@ pub(crate) struct Size {
     #[arg(long, value_name = "FIELD[=LO..HI[:STEP]]", required = true)]
     pub(crate) vary: Vec<String>,
     /// The share of runs that must be answered, in every scenario [default: 0.99]
-    #[arg(long, value_name = "X", conflicts_with = "target_delivered")]
+    #[arg(long, value_name = "X", value_parser = number, conflicts_with = "target_delivered")]
     pub(crate) target_answered: Option<f64>,
     /// The share of runs that must deliver an answer or other text, in every scenario
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = number)]
     pub(crate) target_delivered: Option<f64>,
     /// 99% of the runs may overspend by at most this
     #[arg(long, value_name = "USD")]
@@ -229,7 +237,7 @@ pub(crate) struct Size {
     #[arg(long, value_name = "PCT", value_parser = percent)]
     pub(crate) max_cost_increase: Option<f64>,
     /// How sure the recommendation must be
-    #[arg(long, value_name = "X", default_value_t = 0.95)]
+    #[arg(long, value_name = "X", value_parser = number, default_value_t = 0.95)]
     pub(crate) confidence: f64,
     /// A study whose scenarios and policies may be named
     #[arg(long, value_name = "F")]
@@ -253,7 +261,8 @@ pub(crate) struct Size {
     pub(crate) prices: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) work: WorkArgs,
-    /// Write size.json, limits.json, size.md and plots into this folder
+    /// Write size.json, size.md, plots and limits.json into this folder; where nothing reaches the goal
+    /// best-reachable.json instead of the last
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// No progress and no remarks
@@ -263,11 +272,9 @@ pub(crate) struct Size {
 
 /// `5` and `5%` are the same percentage.
 fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text);
-    number
-        .trim()
-        .parse()
-        .map_err(|_| format!("found `{text}`, expected a percentage such as 5 or 5%"))
+    let written = text.trim();
+    number(written.strip_suffix('%').unwrap_or(written))
+        .map_err(|_| "expected a percentage such as 5 or 5%".to_owned())
 }
 
 /// Shards to put together.

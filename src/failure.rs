@@ -1,5 +1,6 @@
 //! Failures and exit codes: 0 done and all gates hold, 1 a gate failed, 2 bad usage or input,
-//! 3 the machine failed (a full disk) or Holdback did: what a scheduler may try again.
+//! 3 the machine failed (a full disk, a folder that another process writes) or Holdback did: what a
+//! scheduler may try again.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -48,11 +49,17 @@ pub(crate) enum Failure {
     },
     /// There is no room for what is written.
     #[error(
-        "{path}: found no space left, expected room for the results (what is finished is kept; run the same command \
-         again, compare with --resume)"
+        "{path}: found no space left, expected room for the results (what is finished is kept: make room and run \
+         again; compare goes on with --resume)"
     )]
     Full {
         /// The file or folder.
+        path: String,
+    },
+    /// Another process writes into the folder; once it has ended, the same command works.
+    #[error("--out: found {path}, which another process is writing, expected a folder of our own")]
+    Busy {
+        /// The folder.
         path: String,
     },
     /// The user interrupted.
@@ -88,7 +95,7 @@ impl Failure {
         let line = self.to_string();
         let _ = writeln!(io::stderr(), "holdback: {}", printable(&line));
         match self {
-            Failure::Internal(_) | Failure::Full { .. } => ExitCode::from(3),
+            Failure::Internal(_) | Failure::Full { .. } | Failure::Busy { .. } => ExitCode::from(3),
             Failure::Io { error, .. } if !is_of_the_path(&error) => ExitCode::from(3),
             // What a shell reports of a process that an interrupt ended.
             Failure::Interrupted(_) => ExitCode::from(130),
@@ -158,6 +165,8 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
     let expected = std::error::Error::source(error)?;
     let (option, found) = (error.get(InvalidArg)?.to_string(), error.get(InvalidValue)?);
     let option = option.split(' ').next().unwrap_or_default();
+    let found = Some(found.to_string()).filter(|found| !found.is_empty());
+    let found = found.as_deref().unwrap_or("nothing");
     Some(format!("{option}: found {found}, {expected}"))
 }
 
@@ -174,7 +183,7 @@ fn in_one_line(text: &str) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    lines.join("; ")
+    lines.join("; ").replace(":; ", ": ")
 }
 
 /// Writes results to stdout; a closed pipe ends the command quietly.

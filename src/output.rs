@@ -130,10 +130,9 @@ fn lock(folder: &Path) -> Result<File, Failure> {
             Ok(()) if is_still_there(&file, &path) => return Ok(file),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Failure::Usage(format!(
-                    "--out: found {}, which another process is writing, expected a folder of our own",
-                    folder.display()
-                )));
+                return Err(Failure::Busy {
+                    path: folder.display().to_string(),
+                });
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }

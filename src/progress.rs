@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use holdback_sim::campaign::Listener;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// Set when the user interrupts.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -38,9 +38,13 @@ impl Progress {
         };
         let bar = ProgressBar::with_draw_target(Some(total), target);
         if let Ok(style) = ProgressStyle::with_template(
-            "{msg:24!} [{bar:24}] {human_pos}/{human_len} runs, {per_sec}, {eta} left",
+            "{msg:24!} [{bar:24}] {human_pos}/{human_len} runs, {rate}/s, {eta} left",
         ) {
-            bar.set_style(style.progress_chars("=> "));
+            let rate = |state: &ProgressState, to: &mut dyn std::fmt::Write| {
+                // A progress bar that cannot be written is no failure.
+                let _ = write!(to, "{}", HumanCount(state.per_sec() as u64));
+            };
+            bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
         }
         Progress {
             bar,

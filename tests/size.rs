@@ -159,6 +159,11 @@ fn what_no_reserve_can_do_fails_and_names_the_best_and_what_binds() {
         text.contains("Out of reach. The best in range: synthesis_reserve_steps = "),
         "{text}"
     );
+    let out = folder.path().join("out");
+    assert!(
+        out.join("best-reachable.json").is_file() && !out.join("limits.json").exists(),
+        "limits that do not reach the goal must not look like those to paste"
+    );
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Shards {
             }
             first.get_or_insert((header, folder));
         }
-        let Some((header, from)) = first else {
+        let Some((header, _)) = first else {
             return Err(Failure::Usage(
                 "found no folder, expected at least one".to_owned(),
             ));
@@ -122,15 +122,11 @@ impl Shards {
             .map(|number| number.to_string())
             .collect();
         if !missing.is_empty() {
-            return Err(wrong(
-                from,
-                &format!(
-                    "no folder for shard {} of {}",
-                    missing.join(", "),
-                    header.shard.1
-                ),
-                "all shards of the study",
-            ));
+            return Err(Failure::Usage(format!(
+                "found no folder for shard {} of {}, expected all shards of the study",
+                missing.join(", "),
+                header.shard.1
+            )));
         }
         Ok(Shards {
             header,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use holdback_reports::summary::Summary;
 use holdback_reports::table::{self, Style};
+use indicatif::HumanCount;
 
 use crate::cli::{Format, Shared};
 use crate::failure::{Failure, print, remark};
@@ -49,8 +50,9 @@ pub(super) fn timing(shared: &Shared, runs: u64, elapsed: Duration) {
         return;
     }
     let seconds = elapsed.as_secs_f64();
-    let rate = runs as f64 / seconds.max(1e-9);
+    let rate = HumanCount((runs as f64 / seconds.max(1e-9)) as u64);
+    let runs = HumanCount(runs);
     remark(&format!(
-        "{runs} runs in {seconds:.2} s ({rate:.0} runs a second)"
+        "{runs} runs in {seconds:.2} s ({rate} runs a second)"
     ));
 }

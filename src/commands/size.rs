@@ -294,13 +294,21 @@ fn pretty(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// Where the limits stand: nobody pastes what does not reach the goal because of its name.
+fn limits_file(verdict: &Outcome) -> &'static str {
+    match verdict {
+        Outcome::Recommended => "limits.json",
+        Outcome::Infeasible { .. } => "best-reachable.json",
+    }
+}
+
 /// Data first, then pages; the manifest comes last, so a folder with one is whole.
 fn write(folder: &Folder, args: &Size, sizing: &Sizing, frontier: &Summary) -> Result<(), Failure> {
     let internal = |error: serde_json::Error| Failure::Internal(error.to_string());
     let limits = sizing.whole_policy.as_ref().unwrap_or(&sizing.limits);
     let mut files = vec![
         ("size.json".to_owned(), pretty(sizing)?),
-        ("limits.json".to_owned(), pretty(limits)?),
+        (limits_file(&sizing.verdict).to_owned(), pretty(limits)?),
         ("size.md".to_owned(), render(sizing, Page::Markdown)),
     ];
     for scenario in &frontier.scenarios {
