@@ -71,8 +71,13 @@ fn sized(target: &str, vary: &[&str]) -> Value {
     done(folder.path(), &ask);
     let out = folder.path().join("sized");
     file_keeps_to("manifest", &out.join("manifest.json"));
-    file_keeps_to("policy", &out.join("limits.json"));
-    file_keeps_to("size", &out.join("size.json"))
+    let answer = file_keeps_to("size", &out.join("size.json"));
+    let limits = match answer["verdict"].as_str() {
+        Some("recommended") => "limits.json",
+        _ => "best-reachable.json",
+    };
+    file_keeps_to("policy", &out.join(limits));
+    answer
 }
 
 #[test]
