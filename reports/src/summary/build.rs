@@ -176,6 +176,7 @@ impl CellBuilder<'_> {
         let mut intervals = self.tools.intervals(&estimates).into_iter();
         for ((measure, _), interval) in pending.iter().zip(intervals.by_ref()) {
             if let Some(figure) = measures.get_mut(measure) {
+                let interval = self.here.possible(*measure, interval);
                 *figure = Figure::new(figure.value, Some(interval));
             }
         }

@@ -324,11 +324,14 @@ impl Cell {
 }
 
 impl Figure {
-    /// A value with its interval, which no measure lets fall below zero.
+    /// A value with its interval, which no measure lets fall below zero; one that has no end is none.
     pub fn new(value: Value, interval: Option<Interval>) -> Figure {
         Figure {
             value,
-            interval: interval.map(|i| i.map(|end| numbers::rounded(end.max(0.0)))),
+            interval: interval
+                .map(|i| i.map(|end| end.max(0.0)))
+                .filter(|i| i.is_bounded())
+                .map(|i| i.map(numbers::rounded)),
         }
     }
 }
@@ -359,11 +362,13 @@ impl Value {
 }
 
 impl Difference {
-    /// A difference with six decimals.
+    /// A difference with six decimals; an interval without an end is none.
     pub fn new(value: f64, interval: Option<Interval>) -> Difference {
         Difference {
             value: numbers::rounded(value),
-            interval: interval.map(|i| i.map(numbers::rounded)),
+            interval: interval
+                .filter(|i| i.is_bounded())
+                .map(|i| i.map(numbers::rounded)),
         }
     }
 
