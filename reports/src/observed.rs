@@ -215,13 +215,8 @@ impl<'a> Observed<'a> {
     ) -> Option<Difference> {
         let spec = measure.spec();
         match (spec.source, pairs) {
-            (Source::Share { .. }, Some(pairs)) if measure == Measure::AnsweredRate => {
-                let table = table(pairs);
-                let interval = paired::newcombe(&table, CONFIDENCE);
-                Some(Difference::Known(table.difference(), Some(interval)))
-            }
-            (Source::Share { .. }, _) => {
-                let (value, interval) = self.share_difference(other, measure, CONFIDENCE)?;
+            (Source::Share { .. }, pairs) => {
+                let (value, interval) = self.share_difference(other, measure, pairs, CONFIDENCE)?;
                 Some(Difference::Known(value, Some(interval)))
             }
             (Source::Quantile { .. }, _) => {
@@ -247,13 +242,24 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// `self - other` in a share, on the same runs, whose correlation is estimated from the groups.
+    /// `self - other` in a share, on the same runs, by Newcombe's method: from the table of runs where
+    /// it was kept, else with the correlation between the groups of runs.
     pub(crate) fn share_difference(
         &self,
         other: &Observed<'_>,
         measure: Measure,
+        pairs: Option<&Pairs>,
         confidence: f64,
     ) -> Option<(f64, Interval)> {
+        // Where no text but answers was delivered, what is delivered is what is answered.
+        let is_answered = match measure {
+            Measure::AnsweredRate => true,
+            Measure::DeliveredRate => self.total.partial == 0 && other.total.partial == 0,
+            _ => false,
+        };
+        if let Some(table) = pairs.filter(|_| is_answered).map(table) {
+            return Some((table.difference(), paired::newcombe(&table, confidence)));
+        }
         let Source::Share { of, among } = measure.spec().source else {
             return None;
         };
@@ -263,7 +269,7 @@ impl<'a> Observed<'a> {
             .map_or(0.0, |(own, theirs)| own.correlation(&theirs));
         let (own, theirs) = (self.counts(of, among), other.counts(of, among));
         let rate = |(part, whole): (u64, u64)| (whole > 0).then(|| part as f64 / whole as f64);
-        let interval = paired::square_and_add(own, theirs, correlation, confidence);
+        let interval = paired::newcombe_correlated(own, theirs, correlation, confidence);
         Some((rate(own)? - rate(theirs)?, interval))
     }
 

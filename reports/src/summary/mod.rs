@@ -167,8 +167,9 @@ pub struct ReserveEffect {
     pub without: String,
     /// With the reserves minus without them.
     pub answered_rate: Difference,
-    /// Whether the difference is beyond noise, corrected for the number of the study's cells
-    /// (Bonferroni).
+    /// Whether the difference is beyond noise: where the policy without reserves is the baseline, what
+    /// the comparison with it says; else by the interval, corrected for the number of the study's
+    /// cells (Bonferroni).
     pub clear: bool,
 }
 
