@@ -372,6 +372,24 @@ fn a_saved_summary_is_a_baseline_that_must_reproduce() {
     let mut args = args;
     args[2] = &forged;
     refused(&args, &["forged.json", "answered", "as simulated now"]);
+    summary["scenarios"] = serde_json::json!([]);
+    let empty = file(&folder, "empty.json", summary.to_string().as_bytes());
+    args[2] = &empty;
+    refused(&args, &["empty.json", "scenarios", "found none"]);
+    // What its own runs do not bring again is refused, not left unchecked.
+    args[2] = &saved;
+    for (option, value, words) in [
+        ("--seed", "8", ["study.seed", "--seed"]),
+        ("--runs", "17", ["counts of", "expected 17"]),
+        (
+            "--scenario",
+            "tool-hungry",
+            ["`tool-hungry`", "`scheduled-briefing`"],
+        ),
+    ] {
+        let args = [&args[..], &[option, value]].concat();
+        refused(&args, &words);
+    }
 }
 
 #[test]

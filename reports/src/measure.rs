@@ -146,7 +146,7 @@ const RUNS: Sum = |g| Count(g.runs);
 const CAPPED: Sum = |g| Count(g.capped);
 const ANSWERED: Sum = |g| Count(g.answered);
 const BILLED: Sum = |g| Usd(g.sums.billed);
-const NANODOLLARS: f64 = 1e9;
+pub(crate) const NANODOLLARS: f64 = 1e9;
 const MICROSECONDS: f64 = 1e6;
 
 const fn mean(of: Sum) -> Source {
@@ -282,6 +282,20 @@ impl Measure {
     /// The name in data files and gates.
     pub fn name(self) -> &'static str {
         self.spec().name
+    }
+
+    /// Whether it counts runs: no run adds more than one.
+    pub(crate) fn counts_runs(self) -> bool {
+        matches!(
+            self,
+            Measure::Runs
+                | Measure::Answered
+                | Measure::Partial
+                | Measure::Unanswered
+                | Measure::Overspent
+                | Measure::ReserveViolations
+                | Measure::Late
+        )
     }
 
     /// The measure of that name.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use holdback_engine::Money;
 use holdback_sim::tally::{Group, Histogram, Pairs, Tally};
 
-use crate::measure::{Amount, Measure, Source, Sum};
+use crate::measure::{Amount, Measure, NANODOLLARS, Source, Sum, Unit};
 use crate::stats::paired::{self, Table};
-use crate::stats::resample::{Estimate, Resampler};
+use crate::stats::resample::{Estimate, Resampler, Unseen};
 use crate::stats::{CONFIDENCE, Interval, order, proportion};
 use crate::study::{Cell, Twin};
 use crate::summary::{Figure, Value};
@@ -18,6 +18,7 @@ pub(crate) struct Observed<'a> {
     total: Group,
     twin: Option<&'a Twin>,
     bound: Option<Money>,
+    cap: Option<Money>,
     family: &'a str,
 }
 
@@ -88,6 +89,7 @@ impl<'a> Observed<'a> {
             total,
             twin,
             bound: cell.overspend_bound,
+            cap: cell.money_cap,
             family,
         }
     }
@@ -155,11 +157,51 @@ impl<'a> Observed<'a> {
         if !self.applies(measure) {
             return None;
         }
-        match measure.spec().source {
-            Source::Total(of) => self.ratio(of, |group| Amount::Count(group.runs)),
-            Source::Share { of, among: over } | Source::Ratio { of, over } => self.ratio(of, over),
-            Source::Kept => self.kept(),
-            _ => None,
+        let runs: Sum = |group| Amount::Count(group.runs);
+        let (groups, each) = match measure.spec().source {
+            // Each run weighs one in the denominator, but not where only some are counted.
+            Source::Total(of) => (self.sums(of, runs), true),
+            Source::Share { of, among: over } => (self.sums(of, over), true),
+            Source::Ratio { of, over } => (self.sums(of, over), measure != Measure::CostPerAnswer),
+            Source::Kept => (self.kept()?, false),
+            _ => return None,
+        };
+        let most = self.most_of_a_run(measure, &groups);
+        let estimate = Estimate::ratio(&groups)?;
+        let below: f64 = groups.iter().map(|(_, below)| below).sum();
+        let weight = self.total.runs as f64 / below;
+        let (least_over, most_over) = match measure.spec().source {
+            _ if each => (1.0, 1.0),
+            Source::Kept => (0.0, most),
+            _ => (0.0, 1.0),
+        };
+        let unseen = Unseen {
+            runs: self.total.runs,
+            above: weight * (most - estimate.value * least_over).max(0.0),
+            below: weight * estimate.value * most_over,
+        };
+        Some(estimate.with_unseen(unseen))
+    }
+
+    /// The most of what a measure sums that a single run can bring: its structural bound where there
+    /// is one, else the largest seen. Counts are kept by group only, so theirs is the sum of the
+    /// largest group, and at least one event.
+    fn most_of_a_run(&self, measure: Measure, groups: &[(f64, f64)]) -> f64 {
+        let largest_bill = self.tally.billed.max() as f64 / NANODOLLARS;
+        let bounded_bill = self.cap.zip(self.bound).map(|(cap, over)| cap + over);
+        let spec = measure.spec();
+        match (measure, spec.unit) {
+            (Measure::OverspendMean, _) => self.bound.map_or(largest_bill, Money::to_f64),
+            (_, Unit::Usd) => {
+                bounded_bill.map_or(largest_bill, |bill| bill.to_f64().max(largest_bill))
+            }
+            _ if matches!(spec.source, Source::Share { .. }) || measure.counts_runs() => 1.0,
+            _ => groups
+                .iter()
+                .fold(1.0, |most: f64, (sum, over)| match spec.source {
+                    Source::Kept => most.max(*sum).max(*over),
+                    _ => most.max(*sum),
+                }),
         }
     }
 
@@ -173,13 +215,8 @@ impl<'a> Observed<'a> {
     ) -> Option<Difference> {
         let spec = measure.spec();
         match (spec.source, pairs) {
-            (Source::Share { .. }, Some(pairs)) if measure == Measure::AnsweredRate => {
-                let table = table(pairs);
-                let interval = paired::newcombe(&table, CONFIDENCE);
-                Some(Difference::Known(table.difference(), Some(interval)))
-            }
-            (Source::Share { .. }, _) => {
-                let (value, interval) = self.share_difference(other, measure, CONFIDENCE)?;
+            (Source::Share { .. }, pairs) => {
+                let (value, interval) = self.share_difference(other, measure, pairs, CONFIDENCE)?;
                 Some(Difference::Known(value, Some(interval)))
             }
             (Source::Quantile { .. }, _) => {
@@ -205,13 +242,24 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// `self - other` in a share, on the same runs, whose correlation is estimated from the groups.
+    /// `self - other` in a share, on the same runs, by Newcombe's method: from the table of runs where
+    /// it was kept, else with the correlation between the groups of runs.
     pub(crate) fn share_difference(
         &self,
         other: &Observed<'_>,
         measure: Measure,
+        pairs: Option<&Pairs>,
         confidence: f64,
     ) -> Option<(f64, Interval)> {
+        // Where no text but answers was delivered, what is delivered is what is answered.
+        let is_answered = match measure {
+            Measure::AnsweredRate => true,
+            Measure::DeliveredRate => self.total.partial == 0 && other.total.partial == 0,
+            _ => false,
+        };
+        if let Some(table) = pairs.filter(|_| is_answered).map(table) {
+            return Some((table.difference(), paired::newcombe(&table, confidence)));
+        }
         let Source::Share { of, among } = measure.spec().source else {
             return None;
         };
@@ -221,8 +269,19 @@ impl<'a> Observed<'a> {
             .map_or(0.0, |(own, theirs)| own.correlation(&theirs));
         let (own, theirs) = (self.counts(of, among), other.counts(of, among));
         let rate = |(part, whole): (u64, u64)| (whole > 0).then(|| part as f64 / whole as f64);
-        let interval = paired::square_and_add(own, theirs, correlation, confidence);
+        let interval = paired::newcombe_correlated(own, theirs, correlation, confidence);
         Some((rate(own)? - rate(theirs)?, interval))
+    }
+
+    /// An interval of the measure itself without what it cannot be: below zero, or a share above one.
+    pub(crate) fn possible(&self, measure: Measure, interval: Interval) -> Interval {
+        let value = self.value(measure).map_or(0.0, Value::to_f64);
+        let most = match measure.spec().unit {
+            // Evidence beyond what was gathered without limits is odd, but was seen then.
+            Unit::Share => value.max(1.0),
+            _ => f64::INFINITY,
+        };
+        interval.map(|end| end.clamp(0.0, most))
     }
 
     /// All measures that apply, with the intervals that need resampling still to come: `pending`
@@ -260,25 +319,21 @@ impl<'a> Observed<'a> {
         self.tally.groups.iter().filter(|group| group.runs > 0)
     }
 
-    fn ratio(&self, of: Sum, over: Sum) -> Option<Estimate> {
-        let pairs: Vec<(f64, f64)> = self
-            .groups()
+    fn sums(&self, of: Sum, over: Sum) -> Vec<(f64, f64)> {
+        self.groups()
             .map(|group| (of(group).to_f64(), over(group).to_f64()))
-            .collect();
-        Estimate::ratio(&pairs)
+            .collect()
     }
 
-    fn kept(&self) -> Option<Estimate> {
+    fn kept(&self) -> Option<Vec<(f64, f64)>> {
         let twin = self.twin?;
-        let pairs: Vec<(f64, f64)> = self
-            .tally
-            .groups
-            .iter()
-            .zip(&twin.groups)
-            .filter(|(group, _)| group.runs > 0)
-            .map(|(group, twin)| (group.sums.evidence as f64, *twin as f64))
-            .collect();
-        Estimate::ratio(&pairs)
+        let groups = self.tally.groups.iter().zip(&twin.groups);
+        Some(
+            groups
+                .filter(|(group, _)| group.runs > 0)
+                .map(|(group, twin)| (group.sums.evidence as f64, *twin as f64))
+                .collect(),
+        )
     }
 }
 

@@ -76,6 +76,17 @@ pub(crate) fn alike_without_any(definition: &Value) -> String {
     rest.to_string()
 }
 
+/// A policy's definition without what only describes it.
+pub(crate) fn undescribed(definition: &Value) -> Value {
+    let mut rest = definition.clone();
+    if let Some(object) = rest.as_object_mut() {
+        for key in DESCRIPTIONS {
+            object.shift_remove(key);
+        }
+    }
+    rest
+}
+
 fn others(definition: &Value, kind: &str) -> BTreeMap<String, f64> {
     let mut others = sizes(definition);
     others.remove(kind);

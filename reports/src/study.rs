@@ -107,6 +107,8 @@ pub struct Cell {
     pub pairs: Option<Pairs>,
     /// The structural worst case of the overspend; `None` if unbounded.
     pub overspend_bound: Option<Money>,
+    /// The policy's own money cap.
+    pub money_cap: Option<Money>,
 }
 
 impl StudyResult {

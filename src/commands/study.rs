@@ -137,6 +137,7 @@ pub(crate) fn cells(
         tally: cell.tally,
         pairs: (at != baseline).then_some(cell.pairs),
         overspend_bound: bound(policy),
+        money_cap: policy.money_cap(),
     };
     policies.iter().zip(tallies).enumerate().map(cell).collect()
 }

@@ -208,6 +208,13 @@ impl Gate {
 
     /// A compared number in the gate's unit, as people read it.
     pub fn shown(&self, value: f64) -> String {
+        if !value.is_finite() {
+            return if value < 0.0 {
+                "unbounded below".to_owned()
+            } else {
+                "unbounded".to_owned()
+            };
+        }
         match (self.scale, self.measure.spec().unit) {
             (Scale::Points, _) => format!("{} pp", fixed(value * 100.0, 2)),
             (Scale::Percent, _) => format!("{}%", fixed(value * 100.0, 2)),

@@ -3,6 +3,10 @@
 //! A gate fails only if the interval of what it limits lies wholly beyond its threshold, and passes
 //! only if it lies wholly within; else these runs cannot tell. Verdict and exit code come from the
 //! same value.
+//!
+//! That nothing was seen is not that nothing happens: an interval reaches as far as what was not seen
+//! may (see [`crate::stats::resample`]). Only a policy with the very limits of the baseline differs in
+//! nothing for certain.
 
 mod gate;
 mod junit;
@@ -12,7 +16,8 @@ use serde::Serialize;
 
 use crate::measure::{Measure, Source};
 use crate::observed::{Difference, Observed, Tools};
-use crate::stats::{Interval, paired};
+use crate::reserves;
+use crate::stats::{CONFIDENCE, Interval, order, paired, resample};
 use crate::study::{Cell, ScenarioInfo, StudyResult};
 use crate::summary::Summary;
 
@@ -52,10 +57,38 @@ pub struct Case {
     pub interval: Interval,
     /// What can be said.
     pub verdict: Verdict,
-    /// Runs that would probably settle what cannot be told; absent if none would in practice.
-    pub runs_needed: Option<u64>,
+    /// What would help where it cannot be told.
+    pub remedy: Option<Remedy>,
     /// A run to look at.
     pub command: Option<String>,
+}
+
+/// What would help where these runs cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remedy {
+    /// About so many runs would probably settle it.
+    Settle(u64),
+    /// There is no interval with so few runs; so many give one.
+    Interval(u64),
+    /// There is no interval, whatever the number of runs: nothing bounds what was not seen, or there
+    /// is nothing to divide by.
+    Unbounded,
+    /// The baseline shows none of it, so that no percentage of it means anything.
+    FromNothing,
+    /// The measured value is so close to the threshold that a number of runs that settles it is out of
+    /// reach.
+    Margin,
+}
+
+impl Remedy {
+    /// The runs that it asks for.
+    pub fn runs(self) -> Option<u64> {
+        match self {
+            Remedy::Settle(runs) | Remedy::Interval(runs) => Some(runs),
+            Remedy::Unbounded | Remedy::FromNothing | Remedy::Margin => None,
+        }
+    }
 }
 
 /// All gates in all scenarios.
@@ -131,7 +164,8 @@ impl Report {
 
     /// The most runs that a case needs to be settled.
     pub fn runs_needed(&self) -> Option<u64> {
-        self.cases.iter().filter_map(|case| case.runs_needed).max()
+        let remedies = self.cases.iter().filter_map(|case| case.remedy);
+        remedies.filter_map(Remedy::runs).max()
     }
 }
 
@@ -174,6 +208,8 @@ struct Pair<'a> {
     candidate: Observed<'a>,
     baseline: Observed<'a>,
     tools: Tools,
+    /// Both have the very same limits.
+    same: bool,
 }
 
 impl<'a> Pair<'a> {
@@ -195,7 +231,15 @@ impl<'a> Pair<'a> {
             |cell: &'a Cell| Observed::new(cell, family(&cell.policy), scenario.twin.as_ref());
         let (candidate, baseline) = (observed(here), observed(there));
         let tools = Tools::for_cells([&candidate, &baseline].into_iter());
+        let limits = |policy: &str| {
+            let info = result.policy(policy)?;
+            Some((reserves::undescribed(&info.definition), &info.defaults))
+        };
+        let same = limits(&here.policy).is_some()
+            && limits(&here.policy) == limits(&there.policy)
+            && here.tally == there.tally;
         Ok(Pair {
+            same,
             scenario,
             here,
             there,
@@ -214,8 +258,10 @@ impl<'a> Pair<'a> {
         };
         let (measured, interval) = match (gate.compares, gate.scale) {
             (Compares::AtLeast | Compares::AtMost, _) => (candidate, self.own_interval(gate)?),
+            // The same limits on the same luck: nothing can differ, however many runs there are.
+            _ if self.same => (0.0, Interval::new(0.0, 0.0)),
             (_, Scale::Percent) => self.relative(gate, candidate, baseline)?,
-            _ => self.absolute(gate)?,
+            _ => self.absolute(gate, candidate, baseline)?,
         };
         // From here on, more is worse.
         let (sign, limit) = match gate.compares {
@@ -225,10 +271,8 @@ impl<'a> Pair<'a> {
         };
         let harm = oriented(interval, sign);
         let verdict = Verdict::of(harm, limit);
-        let runs_needed = match verdict {
-            Verdict::CannotTell => runs_needed(self.scenario.runs, sign * measured, harm, limit),
-            _ => None,
-        };
+        let remedy = (verdict == Verdict::CannotTell)
+            .then(|| self.remedy(gate, sign * measured, harm, limit, baseline));
         let shown = |value: f64| {
             if gate.compares == Compares::Drop {
                 -value
@@ -241,17 +285,43 @@ impl<'a> Pair<'a> {
             gate: gate.clone(),
             baseline,
             candidate,
-            measured: crate::numbers::rounded(shown(measured)),
+            measured: rounded(shown(measured)),
             interval: if gate.compares == Compares::Drop {
                 harm
             } else {
                 interval
             }
-            .map(crate::numbers::rounded),
+            .map(rounded),
             verdict,
-            runs_needed,
+            remedy,
             command: None,
         })
+    }
+
+    fn remedy(
+        &self,
+        gate: &Gate,
+        measured: f64,
+        harm: Interval,
+        limit: f64,
+        baseline: f64,
+    ) -> Remedy {
+        let runs = self.scenario.runs;
+        let fewest = match gate.measure.spec().source {
+            Source::Share { .. } if gate.scale != Scale::Percent => 1,
+            Source::Quantile { share, .. } => order::fewest(share, CONFIDENCE),
+            _ => resample::FEWEST_GROUPS as u64,
+        };
+        if runs < fewest {
+            return Remedy::Interval(fewest);
+        }
+        if gate.scale == Scale::Percent && baseline == 0.0 {
+            return Remedy::FromNothing;
+        }
+        if !measured.is_finite() || !harm.hi.is_finite() {
+            return Remedy::Unbounded;
+        }
+        runs_needed(runs, measured, harm, limit).map_or(Remedy::Margin, Remedy::Settle)
     }
 
     /// The measure of one policy; totals as a mean a run.
@@ -282,10 +352,22 @@ impl<'a> Pair<'a> {
         };
         direct
             .or_else(resampled)
+            .map(|interval| {
+                if interval.is_bounded() {
+                    self.candidate.possible(gate.measure, interval)
+                } else {
+                    interval
+                }
+            })
             .map_or_else(|| self.unbounded(gate), Ok)
     }
 
-    fn absolute(&self, gate: &Gate) -> Result<(f64, Interval), GateError> {
+    fn absolute(
+        &self,
+        gate: &Gate,
+        candidate: f64,
+        baseline: f64,
+    ) -> Result<(f64, Interval), GateError> {
         let pairs = self.here.pairs.as_ref();
         let difference =
             self.candidate
@@ -294,10 +376,11 @@ impl<'a> Pair<'a> {
             Some(Difference::Known(value, Some(interval))) => Ok((value, interval)),
             Some(Difference::Resampled(estimate)) => {
                 let interval = self.tools.intervals(&[&estimate]).pop();
-                Ok((estimate.value, interval.unwrap_or(EVERYTHING)))
+                Ok((estimate.value, interval.unwrap_or(Interval::EVERYTHING)))
             }
             Some(Difference::Known(value, None)) => Ok((value, self.unbounded(gate)?)),
-            None => Ok((f64::NAN, self.unbounded(gate)?)),
+            // Too few groups of runs for any estimate of what varies.
+            None => Ok((candidate - baseline, self.unbounded(gate)?)),
         }
     }
 
@@ -309,7 +392,7 @@ impl<'a> Pair<'a> {
         baseline: f64,
     ) -> Result<(f64, Interval), GateError> {
         if baseline == 0.0 {
-            return self.relative_to_nothing(gate);
+            return self.relative_to_nothing(gate, candidate);
         }
         let ratio = candidate / baseline - 1.0;
         let estimates = self
@@ -319,7 +402,7 @@ impl<'a> Pair<'a> {
         if let Some((here, there)) = estimates {
             let estimate = here.relative_to(&there);
             let interval = estimate.and_then(|e| self.tools.intervals(&[&e]).pop());
-            return Ok((ratio, interval.unwrap_or(EVERYTHING)));
+            return Ok((ratio, interval.unwrap_or(Interval::EVERYTHING)));
         }
         let limits = self
             .candidate
@@ -330,7 +413,7 @@ impl<'a> Pair<'a> {
                 let interval = paired::combine_ratio((candidate, here), (baseline, there));
                 Ok((
                     ratio,
-                    interval.map_or(EVERYTHING, |i| i.map(|end| end - 1.0)),
+                    interval.map_or(Interval::EVERYTHING, |i| i.map(|end| end - 1.0)),
                 ))
             }
             None => Ok((ratio, self.unbounded(gate)?)),
@@ -338,8 +421,12 @@ impl<'a> Pair<'a> {
     }
 
     /// Nothing grows by any percentage into something: all that can be told is whether it grew.
-    fn relative_to_nothing(&self, gate: &Gate) -> Result<(f64, Interval), GateError> {
-        let (change, interval) = self.absolute(gate)?;
+    fn relative_to_nothing(
+        &self,
+        gate: &Gate,
+        candidate: f64,
+    ) -> Result<(f64, Interval), GateError> {
+        let (change, interval) = self.absolute(gate, candidate, 0.0)?;
         let percent = |value: f64| {
             if value == 0.0 {
                 0.0
@@ -357,12 +444,19 @@ impl<'a> Pair<'a> {
                 gate: gate.name.clone(),
                 measure: gate.measure.name(),
             }),
-            _ => Ok(EVERYTHING),
+            _ => Ok(Interval::EVERYTHING),
         }
     }
 }
 
-const EVERYTHING: Interval = Interval::new(f64::NEG_INFINITY, f64::INFINITY);
+/// Six decimals, as in the data files; what has no end has no decimals.
+fn rounded(value: f64) -> f64 {
+    if value.is_finite() {
+        crate::numbers::rounded(value)
+    } else {
+        value
+    }
+}
 
 fn oriented(interval: Interval, sign: f64) -> Interval {
     if sign > 0.0 {

@@ -45,7 +45,7 @@ fn a_clear_regression_fails_with_exit_code_1() {
             .contains("explain")
     );
     assert!(report.table().contains("FAIL"));
-    assert!(report.conclusion().contains("1 of 1 gates failed"));
+    assert!(report.conclusion().contains("The gate failed."));
 }
 
 #[test]
@@ -125,6 +125,158 @@ fn gates_that_mean_nothing_for_a_policy_are_errors() {
     assert!(error("turn cap 12", "overspend_increase_usd").ends_with("no money cap and no budget"));
     assert!(error("steps reserve 1", "overspend_max_increase_usd").contains("single extreme"));
     assert!(error("nobody", "answered_drop_pp").contains("no policy `nobody`"));
+}
+
+/// A study of two policies with as many runs as there are overspends, in micro-dollars.
+fn overspends(baseline: &[i64], candidate: &[i64]) -> StudyResult {
+    let mut study = sample::sized(1, 2, 1);
+    study.scenarios[0].runs = baseline.len() as u64;
+    for (cell, overspends) in study.scenarios[0]
+        .cells
+        .iter_mut()
+        .zip([baseline, candidate])
+    {
+        let mut tally = holdback_sim::tally::Tally::new();
+        for (run, micros) in (0..).zip(overspends) {
+            let over = holdback_engine::Money::from_micros(*micros);
+            let mut record = sample::record();
+            record.overspend = Some(over);
+            record.billed = record.billed + over;
+            tally.add(run, &record);
+        }
+        cell.tally = tally;
+        // The largest overspend of a run is bounded by a dollar.
+        cell.overspend_bound = Some(holdback_engine::Money::from_micros(1_000_000));
+        cell.pairs = None;
+    }
+    study
+}
+
+fn gated(study: &StudyResult, gate: &str, threshold: f64) -> Case {
+    let gates = [Gate::parse(gate, threshold).unwrap()];
+    let candidate = study.policies[1].name.clone();
+    let report = Report::new(study, &Summary::new(study), &candidate, &gates).unwrap();
+    report.cases[0].clone()
+}
+
+#[test]
+fn an_overspend_that_no_run_has_shown_yet_is_bounded_by_the_rule_of_three_and_the_worst_run() {
+    // At most 1 - 0.025^(1/n) of all runs overspend, each by at most a dollar.
+    for (runs, most) in [(20_usize, 0.168_433), (500, 0.007_351), (10_000, 0.000_369)] {
+        let none = vec![0; runs];
+        let case = gated(&overspends(&none, &none), "overspend_increase_usd", 0.01);
+        assert!((case.interval.hi - most).abs() < 1e-6, "{case:?}");
+        assert!((case.interval.lo + most).abs() < 1e-6, "{case:?}");
+        let expected = if most <= 0.01 {
+            Verdict::Pass
+        } else {
+            Verdict::CannotTell
+        };
+        assert_eq!(case.verdict, expected, "{runs}");
+    }
+    // Without any allowance nothing short of the same limits passes.
+    let none = vec![0; 10_000];
+    let case = gated(&overspends(&none, &none), "overspend_increase_usd", 0.0);
+    assert_eq!(
+        (case.verdict, case.remedy),
+        (Verdict::CannotTell, Some(Remedy::Margin))
+    );
+}
+
+#[test]
+fn a_single_small_overspend_says_nothing_of_larger_ones_that_were_not_seen() {
+    let none = vec![0; 20];
+    let mut one = none.clone();
+    one[3] = 1_000;
+    let case = gated(&overspends(&none, &one), "overspend_increase_usd", 0.01);
+    assert_eq!(case.verdict, Verdict::CannotTell, "{case:?}");
+    assert!(case.interval.hi > 0.168, "{case:?}");
+}
+
+#[test]
+fn a_bill_that_has_not_differed_yet_may_differ_by_cap_and_overspend() {
+    let none = vec![0; 20];
+    let case = gated(&overspends(&none, &none), "cost_increase_pct", 5.0);
+    assert_eq!(case.verdict, Verdict::CannotTell, "{case:?}");
+    // A bill of 2.50 that rises to 6 at most, in 16.8% of the runs.
+    assert!(
+        (case.interval.hi - 0.168_433 * 6.0 / 2.5).abs() < 1e-6,
+        "{case:?}"
+    );
+    let none = vec![0; 10_000];
+    let case = gated(&overspends(&none, &none), "cost_increase_pct", 0.1);
+    assert_eq!(case.verdict, Verdict::Pass, "{case:?}");
+}
+
+#[test]
+fn with_too_few_runs_there_is_no_interval_and_the_number_that_gives_one_is_told() {
+    for (gate, runs, fewest) in [
+        ("overspend_increase_usd", 1, 10),
+        ("overspend_increase_usd", 2, 10),
+        ("cost_increase_pct", 2, 10),
+        ("wasted_increase_usd", 9, 10),
+        ("overspend_p50_increase_usd", 5, 6),
+        ("overspend_p99_usd_increase_usd", 200, 368),
+        ("cost_p95_increase_pct", 71, 72),
+        ("cost_mean_usd_at_most", 3, 10),
+    ] {
+        let (here, there) = (vec![30_000; runs], vec![10_000; runs]);
+        let study = overspends(&there, &here);
+        let gates = [Gate::parse(gate, 0.5).unwrap()];
+        let candidate = study.policies[1].name.clone();
+        let report = Report::new(&study, &Summary::new(&study), &candidate, &gates).unwrap();
+        let case = &report.cases[0];
+        assert_eq!(case.verdict, Verdict::CannotTell, "{gate}: {case:?}");
+        assert_eq!(case.remedy, Some(Remedy::Interval(fewest)), "{gate}");
+        assert!(case.measured.is_finite(), "{gate}: {case:?}");
+        for text in [report.table(), report.markdown(), report.junit(false)] {
+            let text = text.to_lowercase();
+            assert!(text.contains("no interval with so few runs"), "{text}");
+            assert!(!text.contains("nan") && !text.contains("usd inf"), "{text}");
+            assert!(!text.contains("so close to the threshold"), "{text}");
+        }
+        assert!(report.table().contains(&format!("--runs {fewest}")));
+        // That many do give one.
+        let (here, there) = (vec![30_000; fewest as usize], vec![10_000; fewest as usize]);
+        let case = gated(&overspends(&there, &here), gate, 0.5);
+        assert!(case.interval.is_bounded(), "{gate}: {case:?}");
+    }
+}
+
+#[test]
+fn a_share_never_passes_all_of_it() {
+    let mut study = sample::sized(1, 2, 400);
+    let evidence: Vec<u64> = {
+        let groups = &study.scenarios[0].cells[1].tally.groups;
+        groups.iter().map(|group| group.sums.evidence).collect()
+    };
+    study.scenarios[0].twin = Some(crate::study::Twin {
+        evidence: evidence.iter().sum(),
+        groups: evidence,
+    });
+    let case = gated(&study, "evidence_kept_at_least", 0.99);
+    assert_eq!(case.measured, 1.0);
+    assert!(
+        case.interval.lo < 1.0 && case.interval.hi == 1.0,
+        "{case:?}"
+    );
+    let summary = Summary::new(&study);
+    let figure = summary.scenarios[0].cells[1]
+        .figure(Measure::EvidenceKept)
+        .unwrap();
+    assert_eq!(figure.interval.unwrap().hi, 1.0);
+}
+
+#[test]
+fn one_gate_is_spoken_of_as_one() {
+    let one = check(SAME, 400, &[("answered_drop_pp", 0.5)]);
+    assert_eq!(one.conclusion(), "The gate passes.");
+    let two = check(
+        SAME,
+        400,
+        &[("answered_drop_pp", 0.5), ("cost_increase_pct", 1.0)],
+    );
+    assert_eq!(two.conclusion(), "All 2 gates pass.");
 }
 
 #[test]

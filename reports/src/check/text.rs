@@ -1,8 +1,9 @@
 //! The verdict as a table for a terminal and as Markdown for a pull request.
 
-use super::{Case, Compares, Report, Verdict};
+use super::{Case, Compares, Remedy, Report, Verdict};
 use crate::markdown::{code, escape};
 use crate::numbers::count;
+use crate::stats::Interval;
 
 impl Report {
     /// Plain lines, at most one idea each.
@@ -71,21 +72,52 @@ impl Report {
     /// The verdict in a sentence.
     pub fn conclusion(&self) -> String {
         let (failed, open) = (self.count(Verdict::Fail), self.count(Verdict::CannotTell));
-        let of = format!("of {} gates", self.cases.len());
-        match (self.verdict(), self.runs_needed()) {
-            (Verdict::Pass, _) if self.cases.is_empty() => "There is no gate to check.".to_owned(),
-            (Verdict::Pass, _) => format!("All {} gates pass.", self.cases.len()),
-            (Verdict::Fail, _) if open > 0 => {
-                format!("{failed} {of} failed; {open} cannot be told with these runs.")
+        let gates = self.cases.len();
+        let of = match gates {
+            1 => "The gate".to_owned(),
+            _ => format!("{failed} of {gates} gates"),
+        };
+        match self.verdict() {
+            Verdict::Pass => match gates {
+                0 => "There is no gate to check.".to_owned(),
+                1 => "The gate passes.".to_owned(),
+                _ => format!("All {gates} gates pass."),
+            },
+            Verdict::Fail if open > 0 => {
+                format!("{of} failed; {open} cannot be told with these runs.")
             }
-            (Verdict::Fail, _) => format!("{failed} {of} failed."),
-            (Verdict::CannotTell, Some(runs)) => format!(
-                "{open} {of} cannot be told with these runs; about {} a scenario would settle it \
-                 (--runs {runs}).",
-                count(runs)
-            ),
-            (Verdict::CannotTell, None) => format!("{open} {of} cannot be told with these runs."),
+            Verdict::Fail => format!("{of} failed."),
+            Verdict::CannotTell => {
+                let which = match gates {
+                    1 => "The gate".to_owned(),
+                    _ => format!("{open} of {gates} gates"),
+                };
+                format!(
+                    "{which} cannot be told with these runs{}.",
+                    self.would_help()
+                )
+            }
         }
+    }
+
+    /// What would help, if more runs would: more of the fewest where there is no interval yet, since
+    /// what those will show is not known.
+    fn would_help(&self) -> String {
+        let Some(runs) = self.runs_needed() else {
+            return String::new();
+        };
+        let lacking = |remedy: &Remedy| matches!(remedy, Remedy::Interval(_));
+        let what = if self
+            .cases
+            .iter()
+            .filter_map(|c| c.remedy.as_ref())
+            .any(lacking)
+        {
+            format!("; it takes {} a scenario to have an interval", count(runs))
+        } else {
+            format!("; about {} a scenario would settle it", count(runs))
+        };
+        format!("{what} (--runs {runs})")
     }
 }
 
@@ -94,11 +126,13 @@ impl Case {
     pub(super) fn measured_words(&self) -> String {
         let gate = &self.gate;
         format!(
-            "{} {} [{}, {}], {} {}",
+            "{} {} {}, {} {}",
             gate.subject(),
             gate.shown(self.measured),
-            gate.shown(self.interval.lo),
-            gate.shown(self.interval.hi),
+            match self.ends() {
+                Some([lo, hi]) => format!("[{lo}, {hi}]"),
+                None => format!("({})", self.no_interval()),
+            },
             if gate.compares == Compares::AtLeast {
                 "at least"
             } else {
@@ -108,16 +142,42 @@ impl Case {
         )
     }
 
-    /// What to do about a gate that cannot be told.
-    pub(super) fn advice(&self) -> Option<String> {
-        if self.verdict != Verdict::CannotTell {
+    /// The ends of the interval as people read them, unless neither is known.
+    fn ends(&self) -> Option<[String; 2]> {
+        let Interval { lo, hi } = self.interval;
+        if lo == f64::NEG_INFINITY && hi == f64::INFINITY {
             return None;
         }
-        Some(match self.runs_needed {
-            Some(runs) => format!("about {} runs would settle it (--runs {runs})", count(runs)),
-            None => {
+        Some([lo, hi].map(|end| self.gate.shown(end)))
+    }
+
+    fn no_interval(&self) -> &'static str {
+        match self.remedy {
+            Some(Remedy::Interval(_)) => "no interval with so few runs",
+            _ => "no interval",
+        }
+    }
+
+    /// What to do about a gate that cannot be told.
+    pub(super) fn advice(&self) -> Option<String> {
+        Some(match self.remedy? {
+            Remedy::Settle(runs) => {
+                format!("about {} runs would settle it (--runs {runs})", count(runs))
+            }
+            Remedy::Interval(runs) => {
+                format!("{} runs give an interval (--runs {runs})", count(runs))
+            }
+            Remedy::Unbounded => {
+                "nothing bounds what these runs have not shown; more runs may show it".to_owned()
+            }
+            Remedy::FromNothing => {
+                "the baseline shows none of it, and no percentage of nothing is anything; gate on the \
+                 increase in the measure's own unit"
+                    .to_owned()
+            }
+            Remedy::Margin => {
                 "what was measured is so close to the threshold that more runs will not settle it; \
-                     allow a margin"
+                 allow a margin"
                     .to_owned()
             }
         })
@@ -133,7 +193,7 @@ impl Case {
             }
         };
         format!(
-            "| {} | {} | {} | {} | {} | {} | {} to {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
             match self.verdict {
                 Verdict::Fail => "**FAIL**",
                 other => other.as_str(),
@@ -143,8 +203,10 @@ impl Case {
             plain(self.baseline),
             plain(self.candidate),
             gate.shown(self.measured),
-            gate.shown(self.interval.lo),
-            gate.shown(self.interval.hi),
+            self.ends().map_or_else(
+                || self.no_interval().to_owned(),
+                |[lo, hi]| format!("{lo} to {hi}")
+            ),
             gate.shown(gate.limit()),
         )
     }

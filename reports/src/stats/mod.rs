@@ -28,6 +28,9 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// The whole line: nothing is known.
+    pub const EVERYTHING: Interval = Interval::new(f64::NEG_INFINITY, f64::INFINITY);
+
     /// The interval from `lo` to `hi`.
     pub const fn new(lo: f64, hi: f64) -> Interval {
         Interval { lo, hi }
@@ -36,6 +39,11 @@ impl Interval {
     /// Both ends through `f`, which must be increasing.
     pub fn map(self, f: impl Fn(f64) -> f64) -> Interval {
         Interval::new(f(self.lo), f(self.hi))
+    }
+
+    /// Whether both ends are known.
+    pub fn is_bounded(self) -> bool {
+        self.lo.is_finite() && self.hi.is_finite()
     }
 
     /// Whether zero lies outside the interval.

@@ -23,9 +23,31 @@ pub fn ranks(runs: u64, share: f64, confidence: f64) -> (Option<u64>, Option<u64
     )
 }
 
+/// The fewest values that bound the quantile `share` at both ends.
+///
+/// Both ends are there once all values on one side of the quantile are less likely than a tail.
+pub fn fewest(share: f64, confidence: f64) -> u64 {
+    let tail = (1.0 - confidence) / 2.0;
+    let rarer = share.min(1.0 - share);
+    let about = (libm::log(tail) / libm::log1p(-rarer)).floor().max(1.0) as u64;
+    // Rounding may put the estimate one off.
+    (about.saturating_sub(1)..about + 3)
+        .find(|runs| matches!(ranks(*runs, share, confidence), (Some(_), Some(_))))
+        .unwrap_or(about + 3)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ranks;
+    use super::{fewest, ranks};
+
+    #[test]
+    fn the_fewest_values_that_bound_a_quantile_do_and_one_fewer_does_not() {
+        let bounded = |runs, share| matches!(ranks(runs, share, 0.95), (Some(_), Some(_)));
+        for (share, expected) in [(0.5, 6), (0.95, 72), (0.99, 368)] {
+            assert_eq!(fewest(share, 0.95), expected);
+            assert!(bounded(expected, share) && !bounded(expected - 1, share));
+        }
+    }
 
     #[test]
     fn ranks_agree_with_tables_of_the_median() {

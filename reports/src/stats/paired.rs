@@ -32,17 +32,21 @@ impl Table {
         let [a, b, c, d] =
             [self.both, self.only_here, self.only_there, self.neither].map(|count| count as f64);
         let margins = ((a + b).sqrt() * (c + d).sqrt()) * ((a + c).sqrt() * (b + d).sqrt());
-        if margins == 0.0 {
-            return 0.0;
-        }
-        let product = a * d - b * c;
-        let corrected = if product > 0.0 {
-            (product - self.runs() as f64 / 2.0).max(0.0)
-        } else {
-            product
-        };
-        corrected / margins
+        corrected(a * d - b * c, margins, self.runs())
     }
+}
+
+/// The correlation from its numerator and denominator, with method 10's correction for continuity.
+fn corrected(product: f64, margins: f64, runs: u64) -> f64 {
+    if margins == 0.0 {
+        return 0.0;
+    }
+    let corrected = if product > 0.0 {
+        (product - runs as f64 / 2.0).max(0.0)
+    } else {
+        product
+    };
+    corrected / margins
 }
 
 /// The interval of a difference of paired proportions: square-and-add of Wilson limits.
@@ -57,6 +61,23 @@ pub fn newcombe(table: &Table, confidence: f64) -> Interval {
     let here = (table.both + table.only_here, table.runs());
     let there = (table.both + table.only_there, table.runs());
     square_and_add(here, there, table.correlation(), confidence)
+}
+
+/// [`newcombe`] where only the number of successes under each is known, as (successes, trials), and
+/// the correlation of the outcomes from elsewhere: with the correlation of a table it is the interval
+/// of that table.
+pub fn newcombe_correlated(
+    here: (u64, u64),
+    there: (u64, u64),
+    correlation: f64,
+    confidence: f64,
+) -> Interval {
+    let side = |(successes, trials): (u64, u64)| {
+        (successes as f64).sqrt() * (trials.saturating_sub(successes) as f64).sqrt()
+    };
+    let margins = side(here) * side(there);
+    let correlation = corrected(correlation * margins, margins, here.1.min(there.1));
+    square_and_add(here, there, correlation, confidence)
 }
 
 /// The same square-and-add with a correlation that was estimated otherwise; with 0 it is the
@@ -179,6 +200,30 @@ mod tests {
             assert!(
                 (found.lo - lo).abs() < 1e-11 && (found.hi - hi).abs() < 1e-11,
                 "{cells:?}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_estimated_correlation_gives_the_interval_of_a_table_that_has_it() {
+        for cells in [
+            (1, 1, 7, 12),
+            (59, 6, 16, 80),
+            (5200, 80, 910, 3810),
+            (9900, 0, 0, 100),
+        ] {
+            let table = table(cells.0, cells.1, cells.2, cells.3);
+            let [a, b, c, d] = [cells.0, cells.1, cells.2, cells.3].map(|count| count as f64);
+            let phi = (a * d - b * c) / ((a + b) * (c + d) * (a + c) * (b + d)).sqrt();
+            let here = (cells.0 + cells.1, table.runs());
+            let there = (cells.0 + cells.2, table.runs());
+            let (exact, found) = (
+                newcombe(&table, 0.95),
+                newcombe_correlated(here, there, phi, 0.95),
+            );
+            assert!(
+                (found.lo - exact.lo).abs() < 1e-9 && (found.hi - exact.hi).abs() < 1e-9,
+                "{cells:?}: {found:?} {exact:?}"
             );
         }
     }

@@ -16,6 +16,13 @@
 //! from the data alone holds: this one covers 88%, a normal one 82%. The tests of this module
 //! simulate it.
 //!
+//! What has not been seen cannot be resampled. Where fewer than ten groups carry the variance, or none,
+//! each arm is lengthened by what a run beyond all that were seen could add ([`Unseen`]): of `n` runs
+//! none showed it, so at most `1 - 0.025^(1/n)` (about 3.7/n, the two-sided rule of three: J. A. Hanley
+//! and A. Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249 (1983), 1743-1745)
+//! of all runs do. Without a bound on such a run there is no bound on the arm. With fewer than ten
+//! groups there is no interval at all.
+//!
 //! Ratios of sums (cost per answer) are linearised: the studentised quantity is the sum of the
 //! groups' influences on the ratio (W. G. Cochran, "Sampling Techniques", 3rd ed., section 6).
 
@@ -30,6 +37,11 @@ pub const RESAMPLES: usize = 999;
 const SEED: u64 = 0x686f_6c64_6261_636b;
 /// Below so many groups that carry the variance, the tail cannot be resampled from them.
 const FEW: f64 = 10.0;
+/// With fewer groups than this there is no interval: the variance itself is hardly known.
+pub const FEWEST_GROUPS: usize = 10;
+/// Groups that the allowance for few events is taken over, at least: over as few groups as events an
+/// exact upper limit would be at its ceiling, and the allowance zero.
+const MANY_GROUPS: usize = 1024;
 /// Below this skewness of the estimate resampling would lengthen an arm of the normal distribution by
 /// less than 1.5% (Hall's expansion: the skewness times (2z² + 1) / 6), so it is spared.
 const SYMMETRIC: f64 = 0.02;
@@ -42,6 +54,33 @@ pub struct Estimate {
     pub value: f64,
     /// One influence a group; they sum to zero.
     influences: Vec<f64>,
+    unseen: Unseen,
+}
+
+/// What a run could do that is like none of those seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unseen {
+    /// The runs seen.
+    pub runs: u64,
+    /// How far above the estimate all runs would bring it if they were the highest possible.
+    pub above: f64,
+    /// How far below the estimate all runs would bring it if they were the lowest possible.
+    pub below: f64,
+}
+
+impl Unseen {
+    /// Nothing is known of runs that were not seen.
+    const UNKNOWN: Unseen = Unseen {
+        runs: 0,
+        above: f64::INFINITY,
+        below: f64::INFINITY,
+    };
+
+    /// The most that the runs which were not seen could lower and raise the estimate.
+    fn arms(self, confidence: f64) -> (f64, f64) {
+        let share = exact_upper(0, self.runs, 0.5 + confidence / 2.0);
+        (share * self.below, share * self.above)
+    }
 }
 
 impl Estimate {
@@ -62,7 +101,14 @@ impl Estimate {
                 .iter()
                 .map(|(x, y)| (x - value * y) / below)
                 .collect(),
+            unseen: Unseen::UNKNOWN,
         })
+    }
+
+    /// The same with what is known of runs that were not seen; without, nothing bounds them.
+    pub fn with_unseen(mut self, unseen: Unseen) -> Estimate {
+        self.unseen = unseen;
+        self
     }
 
     /// `self - other`, on the same groups.
@@ -86,7 +132,24 @@ impl Estimate {
             .zip(&other.influences)
             .map(|(a, b)| own * a + theirs * b)
             .collect();
-        Estimate { value, influences }
+        let reach = |up: f64, down: f64, theirs_up: f64, theirs_down: f64| {
+            let part = |factor: f64, up: f64, down: f64| match factor {
+                0.0 => 0.0,
+                factor if factor > 0.0 => factor * up,
+                factor => -factor * down,
+            };
+            part(own, up, down) + part(theirs, theirs_up, theirs_down)
+        };
+        let (a, b) = (self.unseen, other.unseen);
+        Estimate {
+            value,
+            influences,
+            unseen: Unseen {
+                runs: a.runs.min(b.runs),
+                above: reach(a.above, a.below, b.above, b.below),
+                below: reach(a.below, a.above, b.below, b.above),
+            },
+        }
     }
 
     /// How many groups carry the variance: all of them if they weigh alike, one if a single event
@@ -169,7 +232,7 @@ impl Resampler {
     }
 
     /// The interval of each estimate at `confidence`. All must be over as many groups as this was
-    /// made for; one that is not gets the whole line.
+    /// made for, and not too few; one that is not gets the whole line.
     pub fn intervals(&self, estimates: &[&Estimate], confidence: f64) -> Vec<Interval> {
         let skewed: Vec<&Estimate> = estimates
             .iter()
@@ -194,13 +257,15 @@ impl Resampler {
         let (value, error) = (estimate.value, estimate.standard_error());
         let around =
             |below: f64, above: f64| Interval::new(value - error * below, value + error * above);
-        if estimate.groups() != self.groups {
-            return Interval::new(f64::NEG_INFINITY, f64::INFINITY);
+        if estimate.groups() != self.groups || self.groups < FEWEST_GROUPS {
+            return Interval::EVERYTHING;
         }
         let carrying = estimate.effective_groups();
-        if error > 0.0 && carrying < FEW {
+        if carrying < FEW {
             let factor = few_events_factor(carrying, self.groups, confidence);
-            return around(factor, factor);
+            let seen = around(factor, factor);
+            let (below, above) = estimate.unseen.arms(confidence);
+            return Interval::new(seen.lo - below, seen.hi + above);
         }
         let tail = (1.0 - confidence) / 2.0;
         let normal = normal_quantile(1.0 - tail);
@@ -264,7 +329,8 @@ fn index(rng: &mut ChaCha8Rng, bound: usize) -> usize {
 /// events become many.
 fn few_events_factor(carrying: f64, groups: usize, confidence: f64) -> f64 {
     let events = carrying.round().max(1.0);
-    let upper = exact_upper(events as u64, groups as u64, 0.5 + confidence / 2.0) * groups as f64;
+    let groups = groups.max(MANY_GROUPS) as f64;
+    let upper = exact_upper(events as u64, groups as u64, 0.5 + confidence / 2.0) * groups;
     (upper - events) / events.sqrt()
 }
 
@@ -362,12 +428,74 @@ mod tests {
         assert!(held >= 0.93, "{held}");
     }
 
+    /// An overspend between nothing and a dollar.
+    fn seen(groups: &[(f64, f64)]) -> Estimate {
+        let estimate = Estimate::ratio(groups).unwrap();
+        let unseen = Unseen {
+            runs: groups.iter().map(|(_, runs)| *runs as u64).sum(),
+            above: 1.0 - estimate.value,
+            below: estimate.value,
+        };
+        estimate.with_unseen(unseen)
+    }
+
     #[test]
-    fn costs_that_do_not_vary_have_no_width_and_equal_policies_no_difference() {
-        let same = Estimate::ratio(&[(2.0, 1.0); GROUPS]).unwrap();
+    fn what_was_never_seen_is_bounded_by_how_often_and_how_large_it_can_be() {
         let resampler = Resampler::new(GROUPS);
-        let found = resampler.intervals(&[&same, &same.minus(&same)], CONFIDENCE);
-        assert_eq!(found, [Interval::new(2.0, 2.0), Interval::new(0.0, 0.0)]);
+        let none = seen(&[(0.0, 8.0); GROUPS]);
+        // 0 of 2,048 runs: at most 1 - 0.025^(1/2048) of all.
+        let most = 1.0 - 0.025_f64.powf(1.0 / 2048.0);
+        let found = resampler.intervals(&[&none, &none.minus(&none)], CONFIDENCE);
+        assert!(found[0].lo == 0.0 && (found[0].hi - most).abs() < 1e-12);
+        assert!((found[1].lo + most).abs() < 1e-12 && (found[1].hi - most).abs() < 1e-12);
+        // Where nothing bounds a run, nothing bounds the mean.
+        let unbounded = Estimate::ratio(&[(0.0, 8.0); GROUPS]).unwrap();
+        assert_eq!(
+            resampler.intervals(&[&unbounded], CONFIDENCE),
+            [Interval::EVERYTHING]
+        );
+    }
+
+    #[test]
+    fn fewer_than_ten_groups_have_no_interval() {
+        for groups in [2, 9] {
+            let estimate = seen(
+                &(0..groups)
+                    .map(|g| (g as f64 / 9.0, 1.0))
+                    .collect::<Vec<_>>(),
+            );
+            let found = Resampler::new(groups).intervals(&[&estimate], CONFIDENCE)[0];
+            assert_eq!(found, Interval::EVERYTHING, "{groups}");
+        }
+        let estimate = seen(&(0..10).map(|g| (g as f64 / 9.0, 1.0)).collect::<Vec<_>>());
+        let found = Resampler::new(10).intervals(&[&estimate], CONFIDENCE)[0];
+        assert!(
+            found.is_bounded() && found.lo < 0.3 && found.hi > 0.7,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn the_interval_holds_for_overspends_that_a_few_runs_hardly_show() {
+        // 2% of the runs overspend, so of 20 runs two thirds of all studies see none.
+        for runs in [12_usize, 20, 50, 100] {
+            let resampler = Resampler::new(runs);
+            let mut rng = ChaCha8Rng::seed_from_u64(11);
+            let held = (0..1000)
+                .filter(|_| {
+                    let groups: Vec<(f64, f64)> = (0..runs)
+                        .map(|_| {
+                            let amount = uniform(&mut rng);
+                            let over = uniform(&mut rng) < 0.02;
+                            (if over { amount } else { 0.0 }, 1.0)
+                        })
+                        .collect();
+                    let found = resampler.intervals(&[&seen(&groups)], CONFIDENCE)[0];
+                    found.lo <= 0.01 && 0.01 <= found.hi
+                })
+                .count();
+            assert!(held >= 950, "{runs} runs: {held} of 1,000");
+        }
     }
 
     #[test]

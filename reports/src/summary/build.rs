@@ -37,7 +37,7 @@ impl Summary {
             .iter()
             .map(|info| scenario(result, info))
             .collect();
-        let comparisons = judge(&mut scenarios);
+        let comparisons = judge(&mut scenarios, &result.baseline);
         let mut summary = Summary {
             schema: SCHEMA,
             version: result.version.clone(),
@@ -176,6 +176,7 @@ impl CellBuilder<'_> {
         let mut intervals = self.tools.intervals(&estimates).into_iter();
         for ((measure, _), interval) in pending.iter().zip(intervals.by_ref()) {
             if let Some(figure) = measures.get_mut(measure) {
+                let interval = self.here.possible(*measure, interval);
                 *figure = Figure::new(figure.value, Some(interval));
             }
         }
@@ -259,9 +260,12 @@ impl CellBuilder<'_> {
         };
         let at = self.info.cells.iter().position(is_bare)?;
         let bare = &self.all[at];
+        // Run by run only the comparison with the baseline is kept.
+        let is_baseline = self.info.cells[at].policy == self.result.baseline;
+        let pairs = self.source.pairs.as_ref().filter(|_| is_baseline);
         let difference = |confidence| {
             self.here
-                .share_difference(bare, Measure::AnsweredRate, confidence)
+                .share_difference(bare, Measure::AnsweredRate, pairs, confidence)
         };
         let cells: usize = self
             .result
@@ -380,7 +384,7 @@ impl CellBuilder<'_> {
 }
 
 /// Fills in verdicts, corrected for the number of comparisons, which is returned.
-fn judge(scenarios: &mut [Scenario]) -> u64 {
+fn judge(scenarios: &mut [Scenario], baseline: &str) -> u64 {
     let mut comparisons: Vec<&mut Comparison> = scenarios
         .iter_mut()
         .flat_map(|scenario| &mut scenario.cells)
@@ -397,5 +401,17 @@ fn judge(scenarios: &mut [Scenario]) -> u64 {
             (true, false) => Verdict::Worse,
         };
     }
-    comparisons.len() as u64
+    let comparisons = comparisons.len() as u64;
+    // Against the baseline the effect of a reserve is that very comparison, and as clear.
+    for cell in scenarios
+        .iter_mut()
+        .flat_map(|scenario| &mut scenario.cells)
+    {
+        if let (Some(effect), Some(comparison)) = (&mut cell.reserve_effect, &cell.comparison)
+            && effect.without == baseline
+        {
+            effect.clear = comparison.verdict != Verdict::NoDifference;
+        }
+    }
+    comparisons
 }

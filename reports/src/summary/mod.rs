@@ -167,8 +167,9 @@ pub struct ReserveEffect {
     pub without: String,
     /// With the reserves minus without them.
     pub answered_rate: Difference,
-    /// Whether the difference is beyond noise, corrected for the number of the study's cells
-    /// (Bonferroni).
+    /// Whether the difference is beyond noise: where the policy without reserves is the baseline, what
+    /// the comparison with it says; else by the interval, corrected for the number of the study's
+    /// cells (Bonferroni).
     pub clear: bool,
 }
 
@@ -324,11 +325,14 @@ impl Cell {
 }
 
 impl Figure {
-    /// A value with its interval, which no measure lets fall below zero.
+    /// A value with its interval, which no measure lets fall below zero; one that has no end is none.
     pub fn new(value: Value, interval: Option<Interval>) -> Figure {
         Figure {
             value,
-            interval: interval.map(|i| i.map(|end| numbers::rounded(end.max(0.0)))),
+            interval: interval
+                .map(|i| i.map(|end| end.max(0.0)))
+                .filter(|i| i.is_bounded())
+                .map(|i| i.map(numbers::rounded)),
         }
     }
 }
@@ -359,11 +363,13 @@ impl Value {
 }
 
 impl Difference {
-    /// A difference with six decimals.
+    /// A difference with six decimals; an interval without an end is none.
     pub fn new(value: f64, interval: Option<Interval>) -> Difference {
         Difference {
             value: numbers::rounded(value),
-            interval: interval.map(|i| i.map(numbers::rounded)),
+            interval: interval
+                .filter(|i| i.is_bounded())
+                .map(|i| i.map(numbers::rounded)),
         }
     }
 

@@ -216,3 +216,36 @@ fn the_file_keeps_to_its_published_schema() {
     let all: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
     assert_eq!(names, &serde_json::json!(all));
 }
+
+#[test]
+fn the_same_difference_from_the_baseline_has_one_interval_and_one_verdict() {
+    let summary = Summary::new(&sample::study());
+    let (mut delivered, mut effects) = (0, 0);
+    for cell in summary
+        .scenarios
+        .iter()
+        .flat_map(|scenario| &scenario.cells)
+    {
+        let Some(comparison) = &cell.comparison else {
+            continue;
+        };
+        if cell.number(Measure::Partial) == Some(0.0) {
+            let found = cell.difference(Measure::DeliveredRate).unwrap();
+            assert_eq!(*found, comparison.answered(), "{}", cell.policy);
+            delivered += 1;
+        }
+        let effect = cell.reserve_effect.as_ref();
+        if let Some(effect) = effect.filter(|e| e.without == summary.study.baseline) {
+            assert_eq!(
+                effect.answered_rate,
+                comparison.answered(),
+                "{}",
+                cell.policy
+            );
+            let clear = comparison.verdict != Verdict::NoDifference;
+            assert_eq!(effect.clear, clear, "{}", cell.policy);
+            effects += 1;
+        }
+    }
+    assert!(delivered > 0 && effects > 0, "{delivered} {effects}");
+}

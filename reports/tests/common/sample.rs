@@ -237,6 +237,7 @@ fn scenario(number: usize, policies: &[Shape], runs: u64) -> ScenarioInfo {
                 tally,
                 pairs: (at > 0).then_some(pairs),
                 overspend_bound: shape.cap.map(|_| Money::from_micros(9_400_000)),
+                money_cap: shape.cap.map(Money::from_micros),
             })
             .collect(),
     }
