@@ -54,13 +54,13 @@ pub(super) fn comparison(summary: &Summary, scenario: &Scenario, id: &str) -> Ma
         div class="wide" role="region" aria-label={ "Comparison, " (scenario.name) } tabindex="0" {
             table class="sort" id=(table_id) {
                 thead { tr {
-                    th scope="col" { button type="button" { "Policy" } }
+                    th scope="col" { span { "Policy" } }
                     @for (at, measure) in shown.iter().enumerate() {
                         th scope="col" data-m=(measure.name()) title=(measure.spec().meaning) {
-                            button type="button" { (heading(*measure)) }
+                            span { (heading(*measure)) }
                         }
                         @if at == 0 {
-                            th scope="col" { button type="button" { "Difference, points" } }
+                            th scope="col" { span { "Difference, points" } }
                         }
                     }
                 } }
@@ -169,7 +169,7 @@ pub(super) fn paired(summary: &Summary, scenario: &Scenario) -> Markup {
             div class="wide" role="region" aria-label={ "Paired comparison, " (scenario.name) } tabindex="0" {
                 table class="sort" {
                     thead { tr {
-                        @for title in PAIRED { th scope="col" { button type="button" { (title) } } }
+                        @for title in PAIRED { th scope="col" { span { (title) } } }
                     } }
                     tbody {
                         @for (cell, comparison) in compared {
