@@ -76,7 +76,33 @@ pub(crate) fn study(args: &Compare) -> Result<Study, Failure> {
         study.seed = seed;
     }
     check_runs(study.runs)?;
+    if args.study.is_none() {
+        study.name = name_of_selection(args, &study);
+    }
     Ok(study)
+}
+
+/// What is compared when no study is named: the default one, or the part of it and the files that the
+/// options select, which must not pass for all of it.
+fn name_of_selection(args: &Compare, study: &Study) -> String {
+    let names = |names: Vec<&str>, word: &str| match names.len() {
+        0..=3 => names.join(", "),
+        n => format!("{n} {word}"),
+    };
+    let mut parts = Vec::new();
+    if !args.scenarios.is_empty() {
+        let scenarios = study.scenarios.iter().map(|s| s.name.as_str()).collect();
+        parts.push(names(scenarios, "scenarios"));
+    }
+    if !args.policies.is_empty() {
+        let policies = study.policies.iter().map(|p| p.name.as_str()).collect();
+        parts.push(names(policies, "policies"));
+    }
+    if parts.is_empty() {
+        study.name.clone()
+    } else {
+        parts.join(": ")
+    }
 }
 
 /// Refuses a number of runs that makes no sense.

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cap::{Cap, dollars};
 use crate::measure::Measure;
 use crate::numbers::{count, fixed, percent, points, shell, usd};
 use crate::summary::{Cell, Comparison, Example, ReserveEffect, Scenario, Summary, Verdict};
@@ -57,7 +58,11 @@ pub(crate) fn find(summary: &Summary) -> Vec<Finding> {
         .scenarios
         .iter()
         .flat_map(|scenario| {
-            let about = About { scenario, baseline };
+            let about = About {
+                summary,
+                scenario,
+                baseline,
+            };
             let rules = [
                 about.headline(),
                 about.reserve_lowers(),
@@ -83,6 +88,7 @@ pub fn recommended(scenario: &Scenario) -> Option<&Cell> {
 }
 
 struct About<'a> {
+    summary: &'a Summary,
     scenario: &'a Scenario,
     baseline: &'a str,
 }
@@ -138,6 +144,7 @@ impl About<'_> {
         );
         text.push_str(&self.equals(cell));
         text.push_str(&evidence_given_up(cell));
+        text.push_str(&self.money_risk(cell, base));
         self.finding(FindingKind::Headline, Some(cell), gain, text)
     }
 
@@ -154,6 +161,102 @@ impl About<'_> {
                 format!(", at USD {} an answer instead of {}", usd(here), usd(there))
             }
             _ => format!(", at USD {} an answer", usd(here)),
+        }
+    }
+
+    fn cap(&self, cell: &Cell) -> Cap {
+        Cap::of(self.summary, self.scenario, &cell.policy)
+    }
+
+    /// What a recommendation costs beside the price of an answer: another money cap than the
+    /// baseline's, and bills that pass it more often or by more.
+    fn money_risk(&self, cell: &Cell, base: &Cell) -> String {
+        let (here, there) = (self.cap(cell), self.cap(base));
+        let mut text = String::new();
+        if here != there {
+            text.push_str(&format!(
+                " {}; {} has {}.",
+                match here {
+                    Cap::Own(cap) => format!("Its money cap is USD {}", dollars(cap)),
+                    Cap::Budget(_) | Cap::None => "It has no money cap".to_owned(),
+                },
+                named(&base.policy),
+                match there {
+                    Cap::Own(cap) => format!("one of USD {}", dollars(cap)),
+                    Cap::Budget(_) | Cap::None => "none".to_owned(),
+                },
+            ));
+        }
+        // Only bills that are held against the same amount can be said to pass it more often.
+        if here.amount().is_some() && here.amount() == there.amount() {
+            text.push_str(&self.overspend_rise(cell, base));
+        } else if let Some([from, to]) = clear_rise(cell, base, Measure::CostP99) {
+            text.push_str(&format!(
+                " The bill's p99 rises from USD {} to {}.",
+                usd(from),
+                usd(to)
+            ));
+        }
+        if here != there {
+            text.push_str(&self.best_under(there, base));
+        }
+        text
+    }
+
+    fn overspend_rise(&self, cell: &Cell, base: &Cell) -> String {
+        let rises = cell
+            .difference(Measure::OverspendRate)
+            .is_some_and(|difference| difference.is_clear() && difference.value > 0.0);
+        let number = |cell: &Cell| cell.number(Measure::OverspendRate).unwrap_or(0.0);
+        let mut parts = Vec::new();
+        if rises {
+            parts.push(format!(
+                "overspent runs from {} to {}",
+                percent(number(base)),
+                percent(number(cell))
+            ));
+        }
+        if let Some([from, to]) = clear_rise(cell, base, Measure::OverspendP99) {
+            parts.push(format!(
+                "the p99 overspend from USD {} to {}",
+                usd(from),
+                usd(to)
+            ));
+        }
+        let against = match self.cap(cell) {
+            Cap::Budget(budget) => format!(
+                ", measured against the scenario's budget of USD {}",
+                dollars(budget)
+            ),
+            _ => String::new(),
+        };
+        match parts.as_slice() {
+            [] => String::new(),
+            parts => format!(" It raises {}{against}.", parts.join(" and ")),
+        }
+    }
+
+    /// The most that is answered under the baseline's own money cap, if that is more than it answers.
+    fn best_under(&self, cap: Cap, base: &Cell) -> String {
+        let Cap::Own(amount) = cap else {
+            return String::new();
+        };
+        let best = self
+            .with_verdict(Verdict::Better)
+            .filter(|cell| self.cap(cell) == cap)
+            .max_by(|a, b| answered(a).total_cmp(&answered(b)));
+        match best {
+            Some(cell) => format!(
+                " With a cap of USD {}, {} answers {}.",
+                dollars(amount),
+                named(&cell.policy),
+                percent(answered(cell))
+            ),
+            None => format!(
+                " With a cap of USD {}, nothing answers more than {} beyond noise.",
+                dollars(amount),
+                named(&base.policy)
+            ),
         }
     }
 
@@ -279,18 +382,20 @@ impl About<'_> {
     }
 
     fn overspend(&self) -> Option<Finding> {
-        let rate = |cell: &&Cell| cell.number(Measure::OverspendRate).unwrap_or(0.0);
-        let capped = || {
-            let applies = |cell: &&Cell| cell.figure(Measure::OverspendRate).is_some();
-            self.scenario.cells.iter().filter(applies)
-        };
-        let most = capped().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-        let least = capped().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-        if rate(&most) < NOTEWORTHY {
-            return None;
-        }
+        let groups = self.by_cap();
+        let (cap, cells) = groups.first()?;
+        let most = *cells.first()?;
+        let least = *cells.last()?;
         let mut text = format!(
-            "{} overspends in {}",
+            "{}, {} overspends in {}",
+            match cap {
+                Cap::Own(cap) => format!("Under a money cap of USD {}", dollars(*cap)),
+                Cap::Budget(budget) => format!(
+                    "Without a money cap, and measured against the scenario's budget of USD {}",
+                    dollars(*budget)
+                ),
+                Cap::None => return None,
+            },
             named(&most.policy),
             overspend_words(most)
         );
@@ -302,22 +407,47 @@ impl About<'_> {
             ));
         }
         text.push('.');
+        text.push_str(&against_others(&groups[1..]));
         let differs = most.event("ledger_differs");
         if share(differs, self.scenario.runs) >= NOTEWORTHY {
             text.push_str(&format!(
-                " In {} of its {} runs the bill differs from the engine's own ledger, which is all \
+                " In {} of {} runs of {} the bill differs from the engine's own ledger, which is all \
                  that a cap is compared with.",
                 count(differs),
                 count(self.scenario.runs),
+                named(&most.policy),
             ));
         }
-        let mut finding = self.finding(FindingKind::Overspend, Some(most), rate(&most), text);
+        let weight = overspend_rate(most);
+        let mut finding = self.finding(FindingKind::Overspend, Some(most), weight, text);
         let largest = most
             .examples
             .iter()
             .find(|example| example.why.contains("overspend"));
         finding.command = largest.map(|example| example.command.clone());
         Some(finding)
+    }
+
+    /// The cells in which bills are measured against the same cap, the most overspent first; only
+    /// groups in which that is noteworthy, the baseline's own first. Cells of different groups are not
+    /// ranked: who has a higher cap overspends less often by spending more.
+    fn by_cap(&self) -> Vec<(Cap, Vec<&Cell>)> {
+        let mut groups: Vec<(Cap, Vec<&Cell>)> = Vec::new();
+        let applies = |cell: &&Cell| cell.figure(Measure::OverspendRate).is_some();
+        for cell in self.scenario.cells.iter().filter(applies) {
+            let cap = self.cap(cell);
+            match groups.iter_mut().find(|(known, _)| *known == cap) {
+                Some((_, cells)) => cells.push(cell),
+                None => groups.push((cap, vec![cell])),
+            }
+        }
+        for (_, cells) in &mut groups {
+            cells.sort_by(|a, b| overspend_rate(b).total_cmp(&overspend_rate(a)));
+        }
+        groups.retain(|(_, cells)| overspend_rate(cells[0]) >= NOTEWORTHY);
+        let own = self.scenario.cell(self.baseline).map(|base| self.cap(base));
+        groups.sort_by_key(|(cap, _)| Some(*cap) != own);
+        groups
     }
 
     fn clearly_apart(&self, most: &Cell, least: &Cell) -> bool {
@@ -396,7 +526,7 @@ impl About<'_> {
 const UNANNOUNCED: &str = "violation_unannounced";
 
 /// A policy's name as part of a sentence: quoted where it could be read as words of it.
-fn named(policy: &str) -> String {
+pub(crate) fn named(policy: &str) -> String {
     if policy.contains(|c: char| c.is_whitespace() || c == ',') {
         format!("\u{201c}{policy}\u{201d}")
     } else {
@@ -444,6 +574,44 @@ fn overspend_words(cell: &Cell) -> String {
         amount(Measure::OverspendP99),
         amount(Measure::OverspendMax),
     )
+}
+
+fn overspend_rate(cell: &Cell) -> f64 {
+    cell.number(Measure::OverspendRate).unwrap_or(0.0)
+}
+
+/// The most overspent policy under each other cap, with the amount that it is measured against.
+fn against_others(groups: &[(Cap, Vec<&Cell>)]) -> String {
+    let words: Vec<String> = groups
+        .iter()
+        .filter_map(|(cap, cells)| {
+            let most = cells.first()?;
+            let measured = match cap {
+                Cap::Own(cap) => format!("its cap of USD {}", dollars(*cap)),
+                Cap::Budget(budget) => {
+                    format!("no cap; the scenario's budget of USD {}", dollars(*budget))
+                }
+                Cap::None => return None,
+            };
+            let rate = percent(overspend_rate(most));
+            Some(format!("{} in {rate} ({measured})", named(&most.policy)))
+        })
+        .collect();
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!(
+            " Not to be compared, since their caps differ: {}.",
+            words.join(", ")
+        )
+    }
+}
+
+/// The baseline's value and a cell's, if the latter is higher and their intervals keep apart.
+fn clear_rise(cell: &Cell, base: &Cell, measure: Measure) -> Option<[f64; 2]> {
+    let (here, there) = (cell.figure(measure)?, base.figure(measure)?);
+    let apart = here.interval?.lo > there.interval?.hi;
+    apart.then(|| [there.value.to_f64(), here.value.to_f64()])
 }
 
 fn evidence_given_up(cell: &Cell) -> String {

@@ -7,6 +7,7 @@
 //! - [`csv`], [`summary::Summary::to_json`], [`runs`], [`manifest`]: data files.
 #![warn(missing_docs)]
 
+mod cap;
 pub mod check;
 pub mod csv;
 mod definition;
@@ -34,3 +35,4 @@ extern crate self as holdback_reports;
 #[cfg(test)]
 #[path = "../tests/common/sample.rs"]
 mod sample;
+

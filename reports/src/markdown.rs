@@ -1,8 +1,9 @@
 //! `report.md`: short enough for a comment on a pull request or the summary of a job.
 
+use crate::cap::Cap;
 use crate::definition;
 use crate::measure::Measure;
-use crate::numbers::{arm, count, fixed, percent, points, usd};
+use crate::numbers::{arm, fixed, percent, plural, points, usd};
 use crate::summary::{Cell, FindingKind, Scenario, Summary};
 
 /// Tables of more rows are folded.
@@ -12,6 +13,7 @@ const LONG: usize = 12;
 pub fn render(summary: &Summary) -> String {
     let mut text = format!("## {}\n\n", escape(&summary.study.name));
     text.push_str(&findings(summary));
+    text.push_str(&legend(summary));
     for scenario in &summary.scenarios {
         text.push_str(&section(summary, scenario));
     }
@@ -51,19 +53,29 @@ fn findings(summary: &Summary) -> String {
     text
 }
 
+/// How the tables are read, said before the first of them.
+fn legend(summary: &Summary) -> String {
+    let verdicts = crate::table::verdicts_explained(summary);
+    let text = format!(
+        "{verdicts} Overspend is measured against the policy's money cap, or against the scenario's \
+         budget where it has no cap."
+    );
+    format!("{}\n\n", escape(text.trim_start()))
+}
+
 fn section(summary: &Summary, scenario: &Scenario) -> String {
     let mut text = format!("### {}\n\n", escape(&scenario.name));
     let folded = scenario.cells.len() > LONG || summary.scenarios.len() > 2;
     if folded {
         text.push_str(&format!(
-            "<details><summary>{} policies, {} runs each</summary>\n\n",
-            scenario.cells.len(),
-            count(scenario.runs)
+            "<details><summary>{}, {} each</summary>\n\n",
+            plural(scenario.cells.len() as u64, "policy"),
+            plural(scenario.runs, "run")
         ));
     }
     text.push_str(HEADER);
     for cell in &scenario.cells {
-        text.push_str(&row(summary, cell));
+        text.push_str(&row(summary, scenario, cell));
     }
     text.push('\n');
     if folded {
@@ -73,15 +85,15 @@ fn section(summary: &Summary, scenario: &Scenario) -> String {
 }
 
 const HEADER: &str = "| policy | answered | against the baseline, points | overspent | overspend p99, USD \
-                      | USD per answer | evidence kept |\n\
-                      |---|--:|---|--:|--:|--:|--:|\n";
+                      | USD per answer | evidence kept | money cap |\n\
+                      |---|--:|---|--:|--:|--:|--:|---|\n";
 
-fn row(summary: &Summary, cell: &Cell) -> String {
+fn row(summary: &Summary, scenario: &Scenario, cell: &Cell) -> String {
     let number = |measure, show: fn(f64) -> String| {
         cell.number(measure).map_or_else(|| "–".to_owned(), show)
     };
     format!(
-        "| {} | {} | {} | {} | {} | {} | {} |\n",
+        "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
         escape(&cell.policy),
         answered(cell),
         against(summary, cell),
@@ -89,6 +101,7 @@ fn row(summary: &Summary, cell: &Cell) -> String {
         number(Measure::OverspendP99, usd),
         number(Measure::CostPerAnswer, usd),
         number(Measure::EvidenceKept, percent),
+        Cap::of(summary, scenario, &cell.policy).note(),
     )
 }
 
@@ -126,12 +139,12 @@ fn foot(summary: &Summary) -> String {
     }
     text.push_str(&left_open(summary));
     text.push_str(&format!(
-        "\n95% intervals; {} comparisons, paired run by run and corrected for their number (Holm, level {}). \
+        "\n95% intervals; {}, paired run by run and corrected for their number (Holm, level {}). \
          Reproduce with Holdback {}:\n\n{}\n",
-        count(summary.statistics.comparisons),
+        plural(summary.statistics.comparisons, "comparison"),
         fixed(1.0 - summary.statistics.confidence, 2),
         escape(&summary.version),
-        fenced(&summary.study.command),
+        fenced(&format!("{} --out DIR", summary.study.command)),
     ));
     text
 }

@@ -41,6 +41,15 @@ pub fn count(value: u64) -> String {
     text
 }
 
+/// A count with the word for what is counted: `1 run`, `10,000 runs`, `2 policies`.
+pub fn plural(value: u64, word: &str) -> String {
+    match (value, word.strip_suffix('y')) {
+        (1, _) => format!("1 {word}"),
+        (_, Some(stem)) => format!("{} {stem}ies", count(value)),
+        (_, None) => format!("{} {word}s", count(value)),
+    }
+}
+
 /// A number with separated thousands and `decimals` decimals.
 pub fn grouped(value: f64, decimals: usize) -> String {
     let text = fixed(value, decimals);

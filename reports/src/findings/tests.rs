@@ -115,3 +115,79 @@ fn a_reserve_is_blamed_only_for_what_it_changes() {
     let others = found(&study, FindingKind::AnswersLess);
     assert_eq!(others[0].policy.as_deref(), Some("cost reserve 0.50"));
 }
+
+/// The sample, its recommended policy changed by `alter`.
+fn with_winner(
+    alter: impl Fn(&mut crate::study::PolicyInfo, &mut crate::study::Cell),
+) -> StudyResult {
+    let mut study = sample::sized(1, 7, 800);
+    let at = study
+        .policies
+        .iter()
+        .position(|policy| policy.name == "cost 0.25, announced")
+        .unwrap();
+    alter(&mut study.policies[at], &mut study.scenarios[0].cells[at]);
+    study
+}
+
+#[test]
+fn a_headline_says_that_the_winner_has_no_money_cap_and_what_is_best_with_one() {
+    let study =
+        with_winner(|policy, _| policy.definition["limits"]["max_cost"] = "unlimited".into());
+    let headline = &found(&study, FindingKind::Headline)[0];
+    assert_eq!(headline.policy.as_deref(), Some("cost 0.25, announced"));
+    for part in [
+        " It has no money cap; \u{201c}no reserve\u{201d} has one of USD 5.00.",
+        " With a cap of USD 5.00, ",
+    ] {
+        assert!(headline.text.contains(part), "{}", headline.text);
+    }
+}
+
+#[test]
+fn a_headline_names_another_cap_than_the_baselines() {
+    let study = with_winner(|policy, _| policy.definition["limits"]["max_cost"] = "30.00".into());
+    let headline = &found(&study, FindingKind::Headline)[0];
+    let caps = " Its money cap is USD 30.00; \u{201c}no reserve\u{201d} has one of USD 5.00.";
+    assert!(headline.text.contains(caps), "{}", headline.text);
+}
+
+#[test]
+fn a_headline_says_that_overspent_runs_rise() {
+    let study = with_winner(|_, cell| {
+        for group in &mut cell.tally.groups {
+            group.overspent = group.capped;
+        }
+    });
+    let headline = &found(&study, FindingKind::Headline)[0];
+    assert!(
+        headline.text.contains(" It raises overspent runs from "),
+        "{}",
+        headline.text
+    );
+    assert!(headline.text.contains(" to 100.0%"), "{}", headline.text);
+}
+
+#[test]
+fn a_headline_is_silent_about_caps_and_overspend_that_do_not_rise() {
+    let headline = &found(&sample::study(), FindingKind::Headline)[0];
+    for word in ["cap", "overspen"] {
+        assert!(!headline.text.contains(word), "{}", headline.text);
+    }
+}
+
+#[test]
+fn overspend_is_ranked_only_under_the_same_cap() {
+    let study = with_winner(|policy, cell| {
+        policy.definition["limits"]["max_cost"] = "2.00".into();
+        for group in &mut cell.tally.groups {
+            group.overspent = group.capped;
+        }
+    });
+    let finding = &found(&study, FindingKind::Overspend)[0];
+    assert_ne!(finding.policy.as_deref(), Some("cost 0.25, announced"));
+    assert!(finding.text.starts_with("Under a money cap of USD 5.00, "));
+    let apart = "Not to be compared, since their caps differ: \u{201c}cost 0.25, announced\u{201d} in \
+                 100.0% (its cap of USD 2.00).";
+    assert!(finding.text.contains(apart), "{}", finding.text);
+}

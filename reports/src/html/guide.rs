@@ -41,7 +41,7 @@ pub(super) fn how_sure(summary: &Summary) -> Markup {
                 @for skipped in &summary.skipped { li { "Skipped: " (skipped) } }
             }
             p { "Reproduce this page (Holdback " (summary.version) "):" }
-            pre { (summary.study.command) }
+            pre { (summary.study.command) " --out DIR" }
         }
     }
 }
@@ -86,8 +86,8 @@ pub(super) fn policies(summary: &Summary) -> Markup {
         section aria-labelledby="policies" {
             h2 id="policies" { "Policies" }
             p class="soft" { "As written, and the defaults that held for what is left open." }
-            @for policy in &summary.policies {
-                details id={ "policy-" (slug(&policy.name)) } {
+            div class="definitions" { @for policy in &summary.policies {
+                details .policy id={ "policy-" (slug(&policy.name)) } {
                     summary { (policy.name) " " span class="soft" { "(" (policy.family) ")" } }
                     pre { (serde_json::to_string_pretty(&policy.definition).unwrap_or_default()) }
                     @let defaults = definition::defaults(policy);
@@ -95,7 +95,7 @@ pub(super) fn policies(summary: &Summary) -> Markup {
                         p class="soft" { "Left open, so: " (defaults) "." }
                     }
                 }
-            }
+            } }
         }
     }
 }

@@ -11,12 +11,15 @@ pub(crate) use table::shown;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::numbers::{count, slug};
+use crate::numbers::{count, plural, slug};
 use crate::plots;
 use crate::study::Kind;
 use crate::summary::{Finding, FindingKind, Scenario, Summary};
 
 const SCRIPT: &str = include_str!("script.js");
+
+/// Plots above this height share their rows in print, so that they leave no gaps beside low ones.
+const TALL: f64 = 520.0;
 
 /// The page.
 pub fn render(summary: &Summary) -> String {
@@ -89,32 +92,28 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 fn compared(summary: &Summary) -> String {
-    let plural = |n: usize, word: &str| {
-        let ending = match (n, word.strip_suffix('y')) {
-            (1, _) => return format!("1 {word}"),
-            (_, Some(stem)) => format!("{stem}ies"),
-            (_, None) => format!("{word}s"),
-        };
-        format!("{n} {ending}")
-    };
     let runs = summary.scenarios.iter().map(|scenario| scenario.runs);
     let (least, most) = (runs.clone().min().unwrap_or(0), runs.max().unwrap_or(0));
+    let simulated = match summary.study.kind {
+        Kind::Simulated => "simulated run",
+        Kind::Replayed => "run",
+    };
     let each = if least == most {
-        count(most)
+        plural(most, simulated)
     } else {
-        format!("{} to {}", count(least), count(most))
+        format!("{} to {}", count(least), plural(most, simulated))
     };
     let (policies, scenarios) = (
-        plural(summary.policies.len(), "policy"),
-        plural(summary.scenarios.len(), "scenario"),
+        plural(summary.policies.len() as u64, "policy"),
+        plural(summary.scenarios.len() as u64, "scenario"),
     );
     match summary.study.kind {
         Kind::Simulated => format!(
-            "{policies} compared in {scenarios}, {each} simulated runs each, all on the same luck (seed {}).",
+            "{policies} compared in {scenarios}, {each} each, all on the same luck (seed {}).",
             summary.study.seed
         ),
         Kind::Replayed => {
-            format!("{policies} compared on {scenarios} of recorded runs, {each} runs each.")
+            format!("{policies} compared on {scenarios} of recorded runs, {each} each.")
         }
     }
 }
@@ -186,7 +185,7 @@ fn section(summary: &Summary, scenario: &Scenario) -> Markup {
             p class="soft" {
                 (scenario.summary)
                 @if let Some(budget) = scenario.budget_usd { " Budget: USD " (budget) " a run." }
-                " " (count(scenario.runs)) " runs each."
+                " " (plural(scenario.runs, "run")) " each."
                 @for (reason, runs) in &scenario.left_out {
                     " " (count(*runs)) " left out: " (reason) "."
                 }
@@ -197,8 +196,11 @@ fn section(summary: &Summary, scenario: &Scenario) -> Markup {
             (table::comparison(summary, scenario, &id))
             div class="plots" {
                 @for plot in &plots {
-                    figure {
-                        figcaption { (plot.title) }
+                    figure class=[(plot.height > TALL).then_some("tall")] {
+                        figcaption {
+                            (plot.title)
+                            @if let Some(note) = &plot.note { small { (note) } }
+                        }
                         (plot.inline())
                     }
                 }

@@ -5,10 +5,20 @@ for (const table of document.querySelectorAll("table.sort")) {
     const raw = row.cells[column].dataset.v;
     return raw === undefined ? row.cells[column].textContent : raw === "" ? -Infinity : Number(raw);
   };
-  for (const button of table.querySelectorAll("thead button")) {
+  // Not buttons proper: Chromium repeats no table head in print that holds one.
+  for (const button of table.querySelectorAll("thead span")) {
+    button.setAttribute("role", "button");
+    button.tabIndex = 0;
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      button.click();
+    });
     button.addEventListener("click", () => {
       const head = button.closest("th");
-      const rising = head.getAttribute("aria-sort") === "descending";
+      const sorted = head.getAttribute("aria-sort");
+      const words = body.rows.length > 0 && body.rows[0].cells[head.cellIndex].dataset.v === undefined;
+      const rising = sorted === null ? words : sorted === "descending";
       for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", rising ? "ascending" : "descending");
       const rows = [...body.rows].sort((a, b) => {

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::cap::Cap;
 use crate::measure::{Measure, Unit};
 use crate::numbers::{self, arm, count, fixed, p_value, percent, points, signed, usd};
 use crate::summary::{Cell, Comparison, Difference, Scenario, Summary, Verdict};
@@ -45,26 +46,31 @@ pub(super) fn comparison(summary: &Summary, scenario: &Scenario, id: &str) -> Ma
             }
         }
         p class="soft" {
-            "Small print: 95% intervals. Differences are paired run by run with "
-            (summary.study.baseline) ". A heading sorts by its column."
+            "Small print: 95% intervals; under a policy's name its money cap, which its overspend is \
+             measured against. Without a cap that is the scenario's budget, which nothing enforces. "
+            (crate::table::verdicts_explained(summary))
+            span class="screen" { " A heading sorts by its column." }
         }
         div class="wide" role="region" aria-label={ "Comparison, " (scenario.name) } tabindex="0" {
             table class="sort" id=(table_id) {
                 thead { tr {
-                    th scope="col" { button type="button" { "Policy" } }
+                    th scope="col" { span { "Policy" } }
                     @for (at, measure) in shown.iter().enumerate() {
                         th scope="col" data-m=(measure.name()) title=(measure.spec().meaning) {
-                            button type="button" { (heading(*measure)) }
+                            span { (heading(*measure)) }
                         }
                         @if at == 0 {
-                            th scope="col" { button type="button" { "Difference, points" } }
+                            th scope="col" { span { "Difference, points" } }
                         }
                     }
                 } }
                 tbody {
                     @for cell in &scenario.cells {
                         tr class=[(cell.policy == summary.study.baseline).then_some("base")] {
-                            th scope="row" { (cell.policy) }
+                            th scope="row" {
+                                (cell.policy)
+                                small { (Cap::of(summary, scenario, &cell.policy).note()) }
+                            }
                             @for (at, measure) in shown.iter().enumerate() {
                                 (figure(cell, *measure))
                                 @if at == 0 { (difference(summary, cell)) }
@@ -163,7 +169,7 @@ pub(super) fn paired(summary: &Summary, scenario: &Scenario) -> Markup {
             div class="wide" role="region" aria-label={ "Paired comparison, " (scenario.name) } tabindex="0" {
                 table class="sort" {
                     thead { tr {
-                        @for title in PAIRED { th scope="col" { button type="button" { (title) } } }
+                        @for title in PAIRED { th scope="col" { span { (title) } } }
                     } }
                     tbody {
                         @for (cell, comparison) in compared {
@@ -235,7 +241,11 @@ pub(super) fn examples(scenario: &Scenario) -> Markup {
         return html! {};
     }
     html! {
-        details {
+        p class="paper soft" {
+            "Left out in print: runs worth explaining, with their commands. The page on a screen and \
+             summary.json hold them."
+        }
+        details class="screen" {
             summary { "Runs worth explaining" }
             div class="wide" role="region" aria-label={ "Runs worth explaining, " (scenario.name) } tabindex="0" {
                 table {

@@ -161,3 +161,57 @@ fn eight_scenarios_under_sixteen_policies_stay_below_a_megabyte() {
     let page = render(&summary);
     assert!(page.len() < 1_000_000, "{}", page.len());
 }
+
+#[test]
+fn table_heads_hold_nothing_that_keeps_print_from_repeating_them() {
+    let (_, page) = page();
+    for head in between(&page, "<thead>", "</thead>") {
+        for control in ["<button", "<input", "<select"] {
+            assert!(!head.contains(control), "{head}");
+        }
+    }
+    assert!(page.contains("thead{display:table-header-group"));
+}
+
+#[test]
+fn a_reader_sees_the_cap_of_each_policy_and_what_not_clear_means() {
+    let (summary, page) = page();
+    let tables = between(&page, "<table class=\"sort\" id=\"", "</table>");
+    for (scenario, table) in summary.scenarios.iter().zip(tables) {
+        let names = between(table, "<th scope=\"row\">", "</th>");
+        for (cell, name) in scenario.cells.iter().zip(names) {
+            let note = crate::cap::Cap::of(&summary, scenario, &cell.policy).note();
+            assert!(name.ends_with(&format!("<small>{note}</small>")), "{name}");
+        }
+    }
+    assert_eq!(page.matches("Not clear: it may differ or not").count(), 2);
+    assert!(page.contains("cap USD 5.00") && page.contains("no cap"));
+}
+
+#[test]
+fn the_command_that_reproduces_the_page_writes_one() {
+    let (summary, page) = page();
+    assert!(page.contains(&format!("<pre>{} --out DIR</pre>", summary.study.command)));
+}
+
+#[test]
+fn plots_that_leave_policies_out_say_so_in_sight() {
+    let summary = Summary::new(&sample::sized(1, 16, 300));
+    let page = render(&summary);
+    let captions = between(&page, "<figcaption>", "</figcaption>");
+    let overspend = captions
+        .iter()
+        .find(|c| c.contains("How far do bills"))
+        .unwrap();
+    assert!(
+        overspend.contains("<small>") && overspend.contains("Shown are 8 of "),
+        "{overspend}"
+    );
+}
+
+#[test]
+fn one_run_is_not_called_runs() {
+    let page = render(&Summary::new(&sample::sized(1, 2, 1)));
+    assert!(page.contains(" 1 run each.") && page.contains(" 1 simulated run each"));
+    assert!(!page.contains(">1 runs") && !page.contains(" 1 runs"));
+}

@@ -20,6 +20,8 @@ pub struct Plot {
     pub title: String,
     /// What it shows, in words: the text alternative.
     pub text: String,
+    /// What it leaves out or how to read it, if that is not plain; shown beside the plot.
+    pub note: Option<String>,
     /// Height in the plot's units; the width is 520.
     pub height: f64,
     /// What is inside the `svg` element.
@@ -32,9 +34,17 @@ impl Plot {
             id,
             title: title.to_owned(),
             text,
+            note: None,
             height,
             body: body.into_string(),
         }
+    }
+
+    /// The plot with a note, unless that is empty.
+    pub(super) fn with_note(mut self, note: &str) -> Plot {
+        let note = note.trim();
+        self.note = (!note.is_empty()).then(|| note.to_owned());
+        self
     }
 
     /// The plot for a page that has the style sheet of [`super::STYLE`].
@@ -52,20 +62,28 @@ impl Plot {
 
     /// The plot as a file of its own.
     pub fn file(&self) -> String {
+        let notes = self
+            .note
+            .as_deref()
+            .map_or_else(Vec::new, |note| lines(note, 80));
+        let height = self.height + notes.len() as f64 * LINE;
         let body = html! {
             title id="t" { (self.title) }
             desc id="d" { (self.text) }
             style { (PreEscaped(super::STYLE)) }
             rect class="paper" width="100%" height="100%" {}
             (PreEscaped(&self.body))
+            @for (row, note) in notes.iter().enumerate() {
+                text class="a" x="2" y=(px(self.height + 8.0 + row as f64 * LINE)) { (note) }
+            }
         };
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot file\" role=\"img\" \
              aria-labelledby=\"t d\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\">{}</svg>\n",
             px(WIDTH),
-            px(self.height),
+            px(height),
             px(WIDTH * 1.5),
-            px(self.height * 1.5),
+            px(height * 1.5),
             body.into_string()
         )
     }
@@ -128,8 +146,32 @@ pub(super) fn mark(series: usize, x: f64, y: f64, title: &str) -> Markup {
         _ => format!("M{} {}l5 5l-5 5l-5-5z", px(x), px(y - 5.0)),
     };
     html! {
-        path class={ "f s" (series % SERIES) } d=(shape) { title { (title) } }
+        path class={ (mark_class(series)) " s" (series % SERIES) } d=(shape) { title { (title) } }
     }
+}
+
+/// Four shapes, filled and then hollow, tell eight series apart without their colours.
+fn mark_class(series: usize) -> &'static str {
+    if series % SERIES < SERIES / 2 {
+        "f"
+    } else {
+        "o"
+    }
+}
+
+/// A text in lines of at most `most` characters, broken at spaces.
+fn lines(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A line of a series through points.

@@ -52,33 +52,35 @@ pub fn of_scenario(summary: &Summary, scenario: &Scenario) -> Vec<Plot> {
     plots
 }
 
-/// At most `most` cells of a scenario: the baseline, the recommended one, and an even spread of the
-/// others by their answered rate; in the order of the study.
-fn picked<'a>(summary: &Summary, scenario: &'a Scenario, most: usize) -> Vec<&'a Cell> {
-    if scenario.cells.len() <= most {
-        return scenario.cells.iter().collect();
+/// At most `most` of those cells of a scenario that `drawable` accepts: the baseline, the recommended
+/// one, and an even spread of the others by their answered rate; in the order of the study.
+fn picked<'a>(
+    summary: &Summary,
+    scenario: &'a Scenario,
+    most: usize,
+    drawable: impl Fn(&Cell) -> bool,
+) -> Vec<&'a Cell> {
+    let cells = || scenario.cells.iter().filter(|cell| drawable(cell));
+    if cells().count() <= most {
+        return cells().collect();
     }
-    let rate = |cell: &Cell| cell.number(Measure::AnsweredRate).unwrap_or(0.0);
-    let mut ranked: Vec<&Cell> = scenario.cells.iter().collect();
-    ranked.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     let recommended = crate::recommended(scenario).map(|cell| cell.policy.as_str());
-    let mut names: Vec<&str> = [Some(summary.study.baseline.as_str()), recommended]
-        .into_iter()
-        .flatten()
+    let always = [Some(summary.study.baseline.as_str()), recommended];
+    let is_always = |cell: &&Cell| always.contains(&Some(cell.policy.as_str()));
+    let mut names: Vec<&str> = cells()
+        .filter(is_always)
+        .map(|cell| cell.policy.as_str())
         .collect();
-    names.dedup();
-    let left = most.saturating_sub(names.len()).max(1);
+    let rate = |cell: &Cell| cell.number(Measure::AnsweredRate).unwrap_or(0.0);
+    let mut others: Vec<&Cell> = cells().filter(|cell| !is_always(cell)).collect();
+    others.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    // More others than room, or all would have fitted: the steps meet different ones.
+    let left = most.saturating_sub(names.len());
     for step in 0..left {
-        let at = step * (ranked.len() - 1) / left.saturating_sub(1).max(1);
-        let name = ranked[at].policy.as_str();
-        if !names.contains(&name) {
-            names.push(name);
-        }
+        let at = step * (others.len() - 1) / left.saturating_sub(1).max(1);
+        names.push(others[at].policy.as_str());
     }
-    let chosen = scenario
-        .cells
-        .iter()
-        .filter(|cell| names.contains(&cell.policy.as_str()));
+    let chosen = cells().filter(|cell| names.contains(&cell.policy.as_str()));
     chosen.take(most).collect()
 }
 

@@ -17,7 +17,7 @@ const OTHER: &str = "other reasons";
 
 /// The plot; `None` without runs.
 pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<Plot> {
-    let cells = picked(summary, scenario, MOST_ROWS);
+    let cells = picked(summary, scenario, MOST_ROWS, |_| true);
     if cells.iter().all(|cell| cell.causes.is_empty()) {
         return None;
     }
@@ -54,13 +54,17 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
             .join(" ")
     );
     let height = top + cells.len() as f64 * ROW + 4.0;
-    Some(Plot::new(
-        format!("{id}-outcomes"),
-        "How do runs end?",
-        text,
-        height,
-        body,
-    ))
+    let note = shown_of(cells.len(), scenario.cells.len());
+    Some(
+        Plot::new(
+            format!("{id}-outcomes"),
+            "How do runs end?",
+            text,
+            height,
+            body,
+        )
+        .with_note(&note),
+    )
 }
 
 struct Part {

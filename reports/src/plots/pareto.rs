@@ -12,8 +12,15 @@ const HEIGHT: f64 = 250.0;
 const LONGEST_LABEL: usize = 26;
 /// Prices further apart than this factor get a logarithmic axis.
 const FAR: f64 = 3.0;
+/// The series of marks on the front: filled circles.
+const ON_FRONT: usize = 0;
+/// The series of all other marks: hollow triangles.
+const OFF_FRONT: usize = 6;
 /// Policies of the front that are listed below the plot.
 const MOST_LISTED: usize = 8;
+
+const NOTE: &str = "Named are the front (filled marks; no policy is both cheaper and answers more) and the \
+                    baseline. The other marks say their policy and figures under the pointer.";
 
 struct Point<'a> {
     cell: &'a Cell,
@@ -36,7 +43,14 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         "cost per answer, USD"
     };
     let front: Vec<&Point<'_>> = points.iter().filter(|point| point.on_front).collect();
-    let listed = &front[..front.len().min(MOST_LISTED)];
+    let base = points
+        .iter()
+        .find(|point| !point.on_front && point.cell.policy == summary.study.baseline);
+    let listed: Vec<(usize, String)> = front[..front.len().min(MOST_LISTED)]
+        .iter()
+        .map(|point| (ON_FRONT, described(point)))
+        .chain(base.map(|base| (OFF_FRONT, format!("baseline {}", described(base)))))
+        .collect();
     let body = html! {
         (frame::axes(
             area,
@@ -46,10 +60,10 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         (front_line(&front, &x, &y, area))
         @for point in &points { (drawn(point, &x, &y)) }
         (labels(&points, summary, &x, &y, area))
-        @for (row, point) in listed.iter().enumerate() {
+        @for (row, (series, words)) in listed.iter().enumerate() {
             @let y = area.bottom + 58.0 + row as f64 * LINE;
-            (frame::mark(0, 8.0, y, &point.cell.policy))
-            text x="20" y=(px(y + 4.5)) { (frame::shortened(&described(point), 72)) }
+            (frame::mark(*series, 8.0, y, words))
+            text x="20" y=(px(y + 4.5)) { (frame::shortened(words, 72)) }
         }
     };
     let names: Vec<String> = front.iter().map(|point| described(point)).collect();
@@ -58,13 +72,16 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
          cheaper an answer. No policy is both cheaper and answers more than: {}.",
         names.join("; ")
     );
-    Some(Plot::new(
-        format!("{id}-price"),
-        "Which policies buy answers most cheaply?",
-        text,
-        area.bottom + 58.0 + listed.len() as f64 * LINE,
-        body,
-    ))
+    Some(
+        Plot::new(
+            format!("{id}-price"),
+            "Which policies buy answers most cheaply?",
+            text,
+            area.bottom + 58.0 + listed.len() as f64 * LINE,
+            body,
+        )
+        .with_note(NOTE),
+    )
 }
 
 fn points(scenario: &Scenario) -> Vec<Point<'_>> {
@@ -114,7 +131,7 @@ fn axes_of(points: &[Point<'_>], area: Area) -> (Axis, Axis) {
 }
 
 fn drawn(point: &Point<'_>, x: &Axis, y: &Axis) -> Markup {
-    let series = usize::from(!point.on_front) * 6;
+    let series = if point.on_front { ON_FRONT } else { OFF_FRONT };
     let (px_x, px_y) = (x.at(point.price), y.at(point.rate));
     let interval = |measure| {
         point

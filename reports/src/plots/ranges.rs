@@ -14,10 +14,17 @@ const FAR: f64 = 3.0;
 
 /// The plot; `None` where no policy has a cap.
 pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<Plot> {
-    let rows: Vec<(&Cell, [f64; 5])> = picked(summary, scenario, MOST_ROWS)
-        .into_iter()
-        .filter_map(|cell| Some((cell, cell.reserve_left_quantiles_usd?)))
-        .collect();
+    let rows: Vec<(&Cell, [f64; 5])> = picked(summary, scenario, MOST_ROWS, |cell| {
+        cell.reserve_left_quantiles_usd.is_some()
+    })
+    .into_iter()
+    .filter_map(|cell| Some((cell, cell.reserve_left_quantiles_usd?)))
+    .collect();
+    let all = scenario
+        .cells
+        .iter()
+        .filter(|cell| cell.reserve_left_quantiles_usd.is_some())
+        .count();
     let largest = rows
         .iter()
         .map(|(_, quantiles)| quantiles[4])
@@ -25,7 +32,8 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
     if largest == 0.0 {
         return None;
     }
-    let x = Axis::linear(0.0, end(&rows), 10.0, WIDTH - 24.0);
+    // The labels of the ticks are centred and must not leave the plot on either side.
+    let x = Axis::linear(0.0, end(&rows), 16.0, WIDTH - 24.0);
     let bottom = 6.0 + rows.len() as f64 * ROW;
     let body = html! {
         @for tick in x.ticks(6) {
@@ -49,20 +57,24 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
     };
     let text = format!(
         "By the engine's own ledger.{} {}",
-        shown_of(rows.len(), scenario.cells.len()),
+        shown_of(rows.len(), all),
         rows.iter()
             .take(12)
             .map(|(cell, q)| described(cell, q))
             .collect::<Vec<_>>()
             .join(" ")
     );
-    Some(Plot::new(
-        format!("{id}-headroom"),
-        "How much of the budget is left at the end?",
-        text,
-        bottom + 42.0,
-        body,
-    ))
+    let note = shown_of(rows.len(), all);
+    Some(
+        Plot::new(
+            format!("{id}-headroom"),
+            "How much of the budget is left at the end?",
+            text,
+            bottom + 42.0,
+            body,
+        )
+        .with_note(&note),
+    )
 }
 
 /// The end of the scale: the largest value, unless a few policies with far more headroom would press
@@ -88,4 +100,25 @@ fn described(cell: &Cell, q: &[f64; 5]) -> String {
         usd(q[0]),
         usd(q[4])
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plots::frame::text_width;
+    use crate::sample;
+
+    #[test]
+    fn no_label_of_the_axis_leaves_the_plot() {
+        let summary = Summary::new(&sample::study());
+        let plot = plot("a", &summary, &summary.scenarios[0]).unwrap();
+        let labels: Vec<&str> = plot.body.split("<text class=\"m\" x=\"").skip(1).collect();
+        assert!(labels.len() > 1);
+        for label in labels {
+            let (x, rest) = label.split_once('"').unwrap();
+            let text = rest.split(['>', '<']).nth(1).unwrap();
+            let (x, half): (f64, f64) = (x.parse().unwrap(), text_width(text) / 2.0);
+            assert!(x - half >= 0.0 && x + half <= WIDTH, "{text} at {x}");
+        }
+    }
 }

@@ -107,13 +107,17 @@ fn plot(
         ),
     };
     let slug = crate::numbers::slug(&kind.replace(['.', '_'], "-").to_lowercase());
-    Some(Plot::new(
-        format!("{id}-{short}-{slug}"),
-        &question,
-        text,
-        height,
-        body,
-    ))
+    let note = shown_of(drawn.len(), curves.len()).replace("policies", "curves");
+    Some(
+        Plot::new(
+            format!("{id}-{short}-{slug}"),
+            &question,
+            text,
+            height,
+            body,
+        )
+        .with_note(&note),
+    )
 }
 
 impl Curve<'_> {

@@ -237,7 +237,7 @@ pub enum Verdict {
     Better,
     /// It answers less, beyond noise.
     Worse,
-    /// The difference is within noise.
+    /// Nothing can be said: the difference may be noise, which does not show that there is none.
     NoDifference,
 }
 
@@ -398,7 +398,7 @@ impl Verdict {
         match self {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
-            Verdict::NoDifference => "no difference",
+            Verdict::NoDifference => "not clear",
         }
     }
 }

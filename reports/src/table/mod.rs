@@ -2,9 +2,15 @@
 
 mod layout;
 
+use std::cmp::Reverse;
+
+use holdback_engine::Money;
+
+use crate::cap;
+use crate::findings::named;
 use crate::measure::Measure;
-use crate::numbers::{arm, count, fixed, percent, points, usd};
-use crate::summary::{Cell, Comparison, Finding, FindingKind, Scenario, Summary, Verdict};
+use crate::numbers::{arm, count, fixed, percent, plural, points, usd};
+use crate::summary::{Cell, Comparison, Finding, FindingKind, Scenario, Summary};
 
 use layout::{Column, Grid, wrap};
 
@@ -27,6 +33,8 @@ impl Default for Style {
     }
 }
 
+/// Policies with one cap that a footnote names.
+const MOST_NAMED: usize = 6;
 /// The narrowest width that is laid out for.
 const NARROWEST: usize = 40;
 
@@ -57,11 +65,11 @@ fn heading(summary: &Summary, scenario: &Scenario, style: Style) -> String {
     let left = format!("{}{budget}", scenario.name);
     let luck = match summary.study.kind {
         crate::study::Kind::Simulated => format!(
-            "{} runs each, seed {}",
-            count(scenario.runs),
+            "{} each, seed {}",
+            plural(scenario.runs, "run"),
             summary.study.seed
         ),
-        crate::study::Kind::Replayed => format!("{} recorded runs", count(scenario.runs)),
+        crate::study::Kind::Replayed => plural(scenario.runs, "recorded run"),
     };
     let room = style
         .width
@@ -131,10 +139,7 @@ fn verdict(summary: &Summary, cell: &Cell) -> String {
 /// `better +36.6 [35.7,37.5]`: the verdict and the difference in points with its paired interval.
 fn comparison_words(comparison: &Comparison) -> String {
     let difference = comparison.answered();
-    let word = match comparison.verdict {
-        Verdict::NoDifference => "no diff.",
-        other => other.as_str(),
-    };
+    let word = comparison.verdict.as_str();
     let interval = difference.interval.map_or_else(String::new, |i| {
         format!(" [{},{}]", fixed(i.lo * 100.0, 1), fixed(i.hi * 100.0, 1))
     });
@@ -143,7 +148,7 @@ fn comparison_words(comparison: &Comparison) -> String {
 
 fn per_month(summary: &Summary, style: Style) -> String {
     let runs = summary.study.runs_per_month.unwrap_or(0);
-    let title = format!("At {} runs a month", count(runs));
+    let title = format!("At {} a month", plural(runs, "run"));
     let mut text = format!("{}\n", bold(&title, style));
     let mut grid = Grid::new(vec![
         Column::left(["", "scenario"], 0),
@@ -241,19 +246,73 @@ pub(crate) fn most_extreme(summary: &Summary) -> Vec<(&Finding, usize)> {
     found
 }
 
+/// What the words of a comparison's verdict mean; empty where nothing is compared.
+pub(crate) fn verdicts_explained(summary: &Summary) -> String {
+    let corrected = match summary.statistics.comparisons {
+        0 => return String::new(),
+        1 => "beyond noise; there is one comparison".to_owned(),
+        n => format!(
+            "beyond noise even after correction for {} comparisons (Holm)",
+            count(n)
+        ),
+    };
+    format!(
+        "Better and worse speak of the answered rate, paired run by run with {}: {corrected}. Not clear: \
+         it may differ or not, these runs do not tell; an interval that excludes zero is not enough by \
+         itself.",
+        named(&summary.study.baseline),
+    )
+}
+
+/// What overspend is measured against under each policy.
+fn caps_explained(summary: &Summary) -> String {
+    let mut groups: Vec<(Option<Money>, Vec<String>)> = Vec::new();
+    for policy in &summary.policies {
+        let cap = cap::own(policy);
+        match groups.iter_mut().find(|(known, _)| *known == cap) {
+            Some((_, names)) => names.push(named(&policy.name)),
+            None => groups.push((cap, vec![named(&policy.name)])),
+        }
+    }
+    // The most common cap needs no list of names.
+    groups.sort_by_key(|(_, names)| Reverse(names.len()));
+    let others = groups.len() > 1;
+    let words: Vec<String> = groups
+        .iter()
+        .enumerate()
+        .map(|(at, (cap, names))| {
+            let who = match (at, others) {
+                (0, false) => "all policies".to_owned(),
+                (0, true) => "all others".to_owned(),
+                _ if names.len() > MOST_NAMED => {
+                    format!(
+                        "{} and {} more",
+                        names[..MOST_NAMED].join(", "),
+                        names.len() - MOST_NAMED
+                    )
+                }
+                _ => names.join(", "),
+            };
+            match cap {
+                Some(cap) => format!("USD {} for {who}", cap::dollars(*cap)),
+                None => format!("none for {who}, so the scenario's budget, if it has one"),
+            }
+        })
+        .rev()
+        .collect();
+    format!(
+        "Overspend is what is billed above the policy's own money cap: {}.",
+        words.join("; ")
+    )
+}
+
 fn footnotes(summary: &Summary, style: Style) -> String {
     let mut lines = Vec::new();
-    if summary.statistics.comparisons > 0 {
-        lines.push(format!(
-            "Better and worse speak of the answered rate, paired run by run with {} and corrected for \
-             {} (Holm).",
-            summary.study.baseline,
-            match summary.statistics.comparisons {
-                1 => "one comparison".to_owned(),
-                n => format!("{} comparisons", count(n)),
-            },
-        ));
+    let verdicts = verdicts_explained(summary);
+    if !verdicts.is_empty() {
+        lines.push(verdicts);
     }
+    lines.push(caps_explained(summary));
     for scenario in &summary.scenarios {
         let left_out: u64 = scenario.left_out.values().sum();
         if left_out > 0 {
@@ -263,9 +322,9 @@ fn footnotes(summary: &Summary, style: Style) -> String {
                 .map(|(reason, runs)| format!("{} {reason}", count(*runs)))
                 .collect();
             lines.push(format!(
-                "{}: {} runs left out: {}.",
+                "{}: {} left out: {}.",
                 scenario.name,
-                count(left_out),
+                plural(left_out, "run"),
                 reasons.join(", ")
             ));
         }
