@@ -500,3 +500,23 @@ fn absurd_input_is_refused_in_one_line() {
     refused(&["compare", "--frobnicate"], &["--frobnicate"]);
     refused(&["comapre"], &["comapre", "compare"]);
 }
+
+#[test]
+fn a_selection_is_titled_by_what_it_holds_and_its_command_writes_the_page() {
+    let folder = TempDir::new().unwrap();
+    let title = |name: &str, more: &[&str]| {
+        let out = folder.path().join(name);
+        assert!(compare(&out, more).status.success());
+        let page = std::fs::read_to_string(out.join("report.html")).expect("there is a page");
+        assert!(page.contains(" --out DIR</pre>"));
+        let title = page.split("<h1>").nth(1).expect("there is a title");
+        title.split("</h1>").next().unwrap_or("").to_owned()
+    };
+    let scenario = &["--scenario", "scheduled-briefing"];
+    let policy = &["--policy", "no reserve"];
+    assert_eq!(title("scenario", scenario), "scheduled-briefing");
+    assert_eq!(
+        title("both", &[scenario.as_slice(), policy].concat()),
+        "scheduled-briefing: no reserve"
+    );
+}

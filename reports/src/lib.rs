@@ -35,4 +35,3 @@ extern crate self as holdback_reports;
 #[cfg(test)]
 #[path = "../tests/common/sample.rs"]
 mod sample;
-

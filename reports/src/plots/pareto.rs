@@ -19,8 +19,8 @@ const OFF_FRONT: usize = 6;
 /// Policies of the front that are listed below the plot.
 const MOST_LISTED: usize = 8;
 
-const NOTE: &str = "Named are the front (filled marks; no policy is both cheaper and answers more) and the \
-                    baseline. The other marks say their policy and figures under the pointer.";
+const NOTE: &str = "Named or numbered are the front (filled marks; no policy is both cheaper and answers \
+                    more) and the baseline. The other marks say their policy and figures under the pointer.";
 
 struct Point<'a> {
     cell: &'a Cell,
@@ -48,7 +48,8 @@ pub(super) fn plot(id: &str, summary: &Summary, scenario: &Scenario) -> Option<P
         .find(|point| !point.on_front && point.cell.policy == summary.study.baseline);
     let listed: Vec<(usize, String)> = front[..front.len().min(MOST_LISTED)]
         .iter()
-        .map(|point| (ON_FRONT, described(point)))
+        .enumerate()
+        .map(|(at, point)| (ON_FRONT, format!("{}. {}", at + 1, described(point))))
         .chain(base.map(|base| (OFF_FRONT, format!("baseline {}", described(base)))))
         .collect();
     let body = html! {
@@ -171,8 +172,8 @@ fn front_line(front: &[&Point<'_>], x: &Axis, y: &Axis, area: Area) -> Markup {
     html! { path class="b" d=(path(&corners)) {} }
 }
 
-/// Names beside the marks of the best answers and of the baseline, where there is room; the front is
-/// also listed below the plot.
+/// Names or else numbers beside the marks of the front, and the name of the baseline, where there is
+/// room; all of them are also listed below the plot.
 fn labels(points: &[Point<'_>], summary: &Summary, x: &Axis, y: &Axis, area: Area) -> Markup {
     let mut taken: Vec<[f64; 4]> = points
         .iter()
@@ -185,10 +186,19 @@ fn labels(points: &[Point<'_>], summary: &Summary, x: &Axis, y: &Axis, area: Are
     let named = points
         .iter()
         .filter(|point| point.on_front || point.cell.policy == summary.study.baseline);
+    let mut number = 0;
     for point in named {
-        let name = frame::shortened(&point.cell.policy, LONGEST_LABEL);
+        number += usize::from(point.on_front);
+        let full = frame::shortened(&point.cell.policy, LONGEST_LABEL);
+        // Where marks crowd, the number in the list below takes less room than the name.
+        let listed = point.on_front && number <= MOST_LISTED;
+        let texts = [Some(full), listed.then(|| number.to_string())];
         let (at, height) = (x.at(point.price), y.at(point.rate));
-        if let Some((left, baseline)) = free_spot(&taken, at, height, text_width(&name), area) {
+        let placed_text = texts.into_iter().flatten().find_map(|name| {
+            let spot = free_spot(&taken, at, height, text_width(&name), area)?;
+            Some((spot, name))
+        });
+        if let Some(((left, baseline), name)) = placed_text {
             taken.push([
                 left,
                 baseline - 12.0,
@@ -223,4 +233,39 @@ fn free_spot(taken: &[[f64; 4]], x: f64, y: f64, width: f64, area: Area) -> Opti
         });
         inside && clear
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_front_and_the_baseline_are_listed_and_all_marks_have_a_tooltip() {
+        let summary = Summary::new(&sample::study());
+        let scenario = &summary.scenarios[0];
+        let plot = plot("a", &summary, scenario).unwrap();
+        let points = points(scenario);
+        for point in &points {
+            // Names are escaped as in the plot.
+            let words = html! { (described(point)) }.into_string();
+            assert!(
+                plot.body.contains(&format!("<title>{words}</title>")),
+                "{words}"
+            );
+        }
+        let front = points.iter().filter(|point| point.on_front);
+        for (at, point) in front.take(MOST_LISTED).enumerate() {
+            let words = frame::shortened(&format!("{}. {}", at + 1, described(point)), 72);
+            assert!(
+                plot.body
+                    .contains(&format!(">{}</text>", html! { (words) }.into_string()))
+            );
+        }
+        assert!(plot.body.contains(&format!(">{}", summary.study.baseline)));
+        assert!(
+            plot.note
+                .is_some_and(|note| note.contains("under the pointer"))
+        );
+    }
 }
