@@ -141,7 +141,7 @@ fn overspends(baseline: &[i64], candidate: &[i64]) -> StudyResult {
             let over = holdback_engine::Money::from_micros(*micros);
             let mut record = sample::record();
             record.overspend = Some(over);
-            record.billed = record.billed + over;
+            record.billed += over;
             tally.add(run, &record);
         }
         cell.tally = tally;
