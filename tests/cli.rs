@@ -1,9 +1,14 @@
 //! The command line as a user meets it: results on stdout, one line of error, exit codes, files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
+
+#[path = "common/folder.rs"]
+mod folder;
+
+use folder::files;
 
 fn holdback(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_holdback"))
@@ -39,26 +44,6 @@ fn file(folder: &TempDir, name: &str, content: &[u8]) -> String {
     let path = folder.path().join(name);
     std::fs::write(&path, content).expect("the folder can be written");
     path.display().to_string()
-}
-
-/// All files of a folder with their content, by path.
-fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in std::fs::read_dir(&next).expect("the folder exists") {
-            let path = entry.expect("the entry can be read").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let content = std::fs::read(&path).expect("the file can be read");
-                let name = path.strip_prefix(folder).expect("it is below").to_owned();
-                found.push((name, content));
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 const FEW: &[&str] = &["--runs", "60", "--quiet", "--format", "csv", "--per-run"];

@@ -7,6 +7,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+#[path = "common/folder.rs"]
+mod folder;
+
+use folder::files;
+
 /// A study that takes long enough to be interrupted: several parts, and rows.
 const STUDY: &[&str] = &[
     "--per-run",
@@ -74,26 +79,6 @@ fn ended_with(output: &Output, code: i32, says: &[&str]) {
         assert!(error.contains(word), "`{word}` is not in: {error}");
     }
     assert!(output.stdout.is_empty());
-}
-
-/// All files of a folder with their content, by path.
-fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in std::fs::read_dir(&next).expect("the folder exists") {
-            let path = entry.expect("the entry can be read").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let content = std::fs::read(&path).expect("the file can be read");
-                let name = path.strip_prefix(folder).expect("it is below").to_owned();
-                found.push((name, content));
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 #[track_caller]
@@ -366,7 +351,7 @@ fn a_damaged_part_or_damaged_rows_are_made_again_by_a_resume() {
 }
 
 /// A process that would go on for hours: it ends with its test, also where that fails.
-struct Endless(std::process::Child);
+struct Endless(Child);
 
 impl Drop for Endless {
     fn drop(&mut self) {
